@@ -1,0 +1,383 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Provider is the wire format of a model server.
+// +kubebuilder:validation:Enum=OpenAI;Anthropic;Gemini;Scripted
+type Provider string
+
+// The providers. OpenAI with an endpoint serves every compatible server. Scripted answers from the object itself.
+const (
+	ProviderOpenAI    Provider = "OpenAI"
+	ProviderAnthropic Provider = "Anthropic"
+	ProviderGemini    Provider = "Gemini"
+	ProviderScripted  Provider = "Scripted"
+)
+
+// AgentModelSpec says where a language model is, and how to call it.
+//
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Scripted' || has(self.scripted)",message="spec.scripted is missing: provider Scripted answers from it; add spec.scripted.replies"
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || !has(self.scripted)",message="spec.scripted is only for provider Scripted: remove it, or set spec.provider to Scripted"
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || has(self.model)",message="spec.model is missing: write the provider's name of the model"
+type AgentModelSpec struct {
+	// provider is the wire format: OpenAI (and every compatible server, with endpoint), Anthropic, Gemini, or Scripted.
+	// +required
+	Provider Provider `json:"provider,omitempty"`
+
+	// model is the provider's name of the model.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Model string `json:"model,omitempty"`
+
+	// endpoint is the base URL, such as `http://llm.models.svc:8000/v1`. Unset: the provider's own.
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && (url(self).getScheme() == 'http' || url(self).getScheme() == 'https') && url(self).getHostname() != ''",message="spec.endpoint must be an http or https URL with a host, such as https://api.example.com/v1"
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// query is added to the URL of every request, such as `api-version` for Azure.
+	// +kubebuilder:validation:MaxProperties=16
+	// +optional
+	Query map[string]string `json:"query,omitempty"`
+
+	// credentialsRef names the Secret key that holds the API key. It is read anew for each call.
+	// +optional
+	CredentialsRef *SecretKeyReference `json:"credentialsRef,omitempty"`
+
+	// headers are extra headers of every request.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Headers []HTTPHeader `json:"headers,omitempty"`
+
+	// caBundle is PEM of certificate authorities that are trusted beside the system's.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=262144
+	// +optional
+	CABundle string `json:"caBundle,omitempty"`
+
+	// parameters tune the model.
+	// +optional
+	Parameters *ModelParameters `json:"parameters,omitempty"`
+
+	// contextWindowTokens is the model's context window. Conversations are compacted as they near it.
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=100000000
+	// +optional
+	ContextWindowTokens *int64 `json:"contextWindowTokens,omitempty"`
+
+	// requestTimeout bounds one call, the whole stream included, such as `5m`. Unset: 10m.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('24h')",message="spec.requestTimeout must be more than 0s and at most 24h, such as 5m"
+	// +optional
+	RequestTimeout *metav1.Duration `json:"requestTimeout,omitempty"`
+
+	// retry says how often a failed call is tried again.
+	// +optional
+	Retry *RetryPolicy `json:"retry,omitempty"`
+
+	// limits are shared by all tasks that use this model.
+	// +optional
+	Limits *ModelLimits `json:"limits,omitempty"`
+
+	// pricing gives status.usage.cost of the tasks that use this model.
+	// +optional
+	Pricing *Pricing `json:"pricing,omitempty"`
+
+	// scripted are the replies of provider Scripted.
+	// +optional
+	Scripted *Script `json:"scripted,omitempty"`
+}
+
+// SecretKeyReference names a key of a Secret in the same namespace.
+type SecretKeyReference struct {
+	// name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// key within the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Key string `json:"key,omitempty"`
+}
+
+// HTTPHeader is a header of a request. Exactly one of value and valueFrom is set.
+// +kubebuilder:validation:XValidation:rule="has(self.value) != has(self.valueFrom)",message="a header needs exactly one of value and valueFrom"
+type HTTPHeader struct {
+	// name of the header.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// value of the header, in the clear.
+	// +kubebuilder:validation:MaxLength=8192
+	// +optional
+	Value *string `json:"value,omitempty"`
+
+	// valueFrom names the Secret key that holds the value.
+	// +optional
+	ValueFrom *SecretKeyReference `json:"valueFrom,omitempty"`
+}
+
+// ReasoningEffort says how much a model thinks before it answers.
+// +kubebuilder:validation:Enum=None;Minimal;Low;Medium;High
+type ReasoningEffort string
+
+// ModelParameters tune a model. Unset ones keep the provider's default.
+type ModelParameters struct {
+	// temperature is a decimal such as "0.2".
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?$`
+	// +optional
+	Temperature *string `json:"temperature,omitempty"`
+
+	// topP is a decimal from "0" to "1".
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]+)?|1(\.0+)?)$`
+	// +optional
+	TopP *string `json:"topP,omitempty"`
+
+	// frequencyPenalty is a decimal from "-2" to "2".
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^-?[0-2](\.[0-9]+)?$`
+	// +optional
+	FrequencyPenalty *string `json:"frequencyPenalty,omitempty"`
+
+	// presencePenalty is a decimal from "-2" to "2".
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^-?[0-2](\.[0-9]+)?$`
+	// +optional
+	PresencePenalty *string `json:"presencePenalty,omitempty"`
+
+	// seed asks for repeatable answers, where the provider can.
+	// +optional
+	Seed *int64 `json:"seed,omitempty"`
+
+	// stop are sequences that end a reply.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +optional
+	Stop []string `json:"stop,omitempty"`
+
+	// maxOutputTokens caps a single reply.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000000
+	// +optional
+	MaxOutputTokens *int64 `json:"maxOutputTokens,omitempty"`
+
+	// reasoningEffort of models that think before they answer.
+	// +optional
+	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
+}
+
+// RetryPolicy says how often a failed call is tried again.
+type RetryPolicy struct {
+	// maxAttempts of one call, the first included. Time spent counts against the task's maxDuration.
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
+}
+
+// ModelLimits are shared by all tasks that use a model. Unset ones do not limit.
+type ModelLimits struct {
+	// maxConcurrent calls at once.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	// +optional
+	MaxConcurrent *int32 `json:"maxConcurrent,omitempty"`
+
+	// requestsPerMinute started.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000000
+	// +optional
+	RequestsPerMinute *int64 `json:"requestsPerMinute,omitempty"`
+
+	// tokensPerMinute used, input and output.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000000
+	// +optional
+	TokensPerMinute *int64 `json:"tokensPerMinute,omitempty"`
+}
+
+// Pricing is the price per million tokens, as decimal strings of one currency.
+type Pricing struct {
+	// inputPerMillion is the price of a million input tokens that were not cached.
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?$`
+	// +required
+	InputPerMillion string `json:"inputPerMillion,omitempty"`
+
+	// cachedInputPerMillion is the price of a million cached input tokens. Unset: inputPerMillion.
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?$`
+	// +optional
+	CachedInputPerMillion *string `json:"cachedInputPerMillion,omitempty"`
+
+	// outputPerMillion is the price of a million output tokens.
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?$`
+	// +required
+	OutputPerMillion string `json:"outputPerMillion,omitempty"`
+}
+
+// ScriptEnd says what a script does after its last reply.
+// +kubebuilder:validation:Enum=RepeatLast;Fail
+type ScriptEnd string
+
+// The ends of a script.
+const (
+	ScriptRepeatLast ScriptEnd = "RepeatLast"
+	ScriptFail       ScriptEnd = "Fail"
+)
+
+// Script is a list of replies, given in order: the first to a task's first call, and so on.
+type Script struct {
+	// replies in order.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=512
+	// +required
+	Replies []ScriptedReply `json:"replies,omitempty"`
+
+	// atEnd says what follows the last reply.
+	// +kubebuilder:default=RepeatLast
+	// +optional
+	AtEnd ScriptEnd `json:"atEnd,omitempty"`
+}
+
+// ScriptedReply is one reply of a script.
+type ScriptedReply struct {
+	// text of the reply. `${iteration}` is replaced by the number of the turn, so that repeated replies can differ.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	Text *string `json:"text,omitempty"`
+
+	// toolCalls of the reply.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	ToolCalls []ScriptedToolCall `json:"toolCalls,omitempty"`
+
+	// usage that the reply reports. Unset: none, so that it is estimated.
+	// +optional
+	Usage *ScriptedUsage `json:"usage,omitempty"`
+
+	// delay before the reply, such as `1s`.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="delay must be from 0s to 24h"
+	// +optional
+	Delay *metav1.Duration `json:"delay,omitempty"`
+
+	// error fails the call instead.
+	// +optional
+	Error ScriptedError `json:"error,omitempty"`
+}
+
+// ScriptedError is a failure of a scripted call.
+// +kubebuilder:validation:Enum=RateLimited;Unavailable;AuthenticationFailed;ContextWindowExceeded;Refused;InvalidRequest
+type ScriptedError string
+
+// The failures of a script.
+const (
+	ScriptedRateLimited           ScriptedError = "RateLimited"
+	ScriptedUnavailable           ScriptedError = "Unavailable"
+	ScriptedAuthenticationFailed  ScriptedError = "AuthenticationFailed"
+	ScriptedContextWindowExceeded ScriptedError = "ContextWindowExceeded"
+	ScriptedRefused               ScriptedError = "Refused"
+	ScriptedInvalidRequest        ScriptedError = "InvalidRequest"
+)
+
+// ScriptedToolCall is a tool call of a script.
+type ScriptedToolCall struct {
+	// name of the tool.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// arguments is JSON text.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	Arguments *string `json:"arguments,omitempty"`
+}
+
+// ScriptedUsage is the usage that a scripted reply reports.
+type ScriptedUsage struct {
+	// inputTokens of the call.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	InputTokens *int64 `json:"inputTokens,omitempty"`
+
+	// outputTokens of the call.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	OutputTokens *int64 `json:"outputTokens,omitempty"`
+}
+
+// AgentModelStatus tells whether the model can be called. No call is spent to find out.
+type AgentModelStatus struct {
+	// observedGeneration is the spec's generation that this status is about.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Ready.
+	// +listType=map
+	// +listMapKey=type
+	// +patchStrategy=merge
+	// +patchMergeKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// AgentModel is a language model that tasks of its namespace may use.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=agm,categories=agentloop
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.provider`
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.model`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type AgentModel struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec says where the model is.
+	// +required
+	Spec AgentModelSpec `json:"spec,omitempty,omitzero"`
+
+	// status tells whether it can be called.
+	// +optional
+	Status AgentModelStatus `json:"status,omitempty,omitzero"`
+}
+
+// AgentModelList is a list of AgentModels.
+//
+// +kubebuilder:object:root=true
+type AgentModelList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	Items           []AgentModel `json:"items"`
+}
