@@ -1,0 +1,234 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop/signal"
+)
+
+// Decide names the next action. It is a function of its arguments: the same journal, spec and time give the same answer.
+func Decide(s *State, sp *Spec, now time.Time) Action {
+	switch {
+	case s.End != nil:
+		return done()
+	case sp.Cancel:
+		return finish(ExitCancelled, "", "Cancelled by spec.cancel.")
+	case s.Attempts >= sp.maxTurnAttempts() && s.WrapUp == "":
+		return finish(ExitError, CauseTurnCrashed, fmt.Sprintf(
+			"The operator stopped %d times while it ran this turn, so the turn is given up. Look at the operator's log, then create the task anew.", s.Attempts))
+	case s.Question != nil:
+		return awaitInput(s, sp, now)
+	case s.WrapUp != "":
+		return wrapUp(s, sp, now)
+	case s.turn == nil || s.turn.over:
+		return nextTurn(s, sp, now)
+	case !s.turn.returned:
+		return pendingCalls(s, sp)
+	default:
+		return afterTurn(s, sp, now)
+	}
+}
+
+// awaitInput latches an answer, or waits for it until the deadline.
+func awaitInput(s *State, sp *Spec, now time.Time) Action {
+	q := s.Question
+	if a, ok := answerTo(q, sp); ok {
+		return emit(Event{Answered: a})
+	}
+	if HashInput(sp.ResumeInput) == "" && q.InputHash != "" {
+		return emit(Event{InputSeen: &InputSeen{}}) // emptied: now even the same words are a new answer
+	}
+	if sp.InputTimeout <= 0 {
+		return waitUntil(time.Time{})
+	}
+	if deadline := q.AskedAt.Add(sp.InputTimeout); now.Before(deadline) {
+		return waitUntil(deadline)
+	}
+	return finish(ExitInputTimeout, "", fmt.Sprintf("Nobody answered within inputTimeout (%s). Create the task anew with a longer spec.inputTimeout, or answer sooner.", sp.InputTimeout))
+}
+
+// pendingCalls runs the tool calls of a reply, or says why they are not run.
+func pendingCalls(s *State, sp *Spec) Action {
+	t := s.turn
+	if a, ok := refused(&t.reply); ok {
+		return a
+	}
+	switch {
+	case truncated(&t.reply):
+		return returned(notRun(t.reply.ToolCalls, "Not run: the reply was cut off before it ended. Ask again, with fewer or shorter calls."))
+	case len(t.needApproval) > 0 && !t.asked[QuestionApproval]:
+		return emit(Event{Asked: approvalQuestion(s, sp)})
+	case t.lost && !anyRepeatable(t.reply.ToolCalls, sp):
+		return returned(lostResults(t, sp))
+	}
+	return runTools()
+}
+
+// afterTurn is the order in which a turn's outcome is judged: a signal, the limits, the cheap predicate, the judge, no
+// progress, the nudge. (Cancel and approval came before.)
+func afterTurn(s *State, sp *Spec, now time.Time) Action {
+	t := s.turn
+	if a, ok := refused(&t.reply); ok {
+		return a
+	}
+	if t.signal.Kind == signal.NeedInput && !t.asked[QuestionInput] {
+		return emit(Event{Asked: &Asked{
+			ID: questionID(s, QuestionInput), Kind: QuestionInput, Question: t.signal.Payload, InputHash: HashInput(sp.ResumeInput),
+		}})
+	}
+	claimed := t.signal.Kind == signal.Complete
+	outputErr := sp.checkOutput(s)
+	if claimed && sp.Strategy != StrategyJudge && sp.Strategy != StrategySignalThenJudge && outputErr == nil {
+		return completed(s, sp, t.signal.Payload, "The agent signalled that it is done.")
+	}
+	if a, ok := limit(s, sp, now); ok {
+		return a
+	}
+	if a, ok := stopWhen(s, sp, outputErr); ok {
+		return a
+	}
+	if a, ok := judge(s, sp, now, claimed, outputErr); ok {
+		return a
+	}
+	if sp.NoProgressTurns > 0 && s.Repeats >= sp.NoProgressTurns {
+		return stopFor(s, sp, now, ExitNoProgress, fmt.Sprintf(
+			"The last %d turns repeated themselves. Look at status.output, then create the task anew with a clearer prompt.", s.Repeats))
+	}
+	if len(t.reply.ToolCalls) == 0 || claimed {
+		return nudgeWith(nudgeText(s, sp, claimed, outputErr))
+	}
+	return nextTurn(s, sp, now)
+}
+
+// stopWhen evaluates the task's own predicate.
+func stopWhen(s *State, sp *Spec, outputErr error) (Action, bool) {
+	if sp.StopWhen == nil || outputErr != nil || !evidence(&s.turn.reply) {
+		return Action{}, false
+	}
+	hit, err := sp.StopWhen.Eval(predicateInput(s))
+	switch {
+	case err != nil:
+		return finish(ExitError, CauseInvalidStopWhen, "spec.completion.stopWhen failed: "+err.Error()), true
+	case hit:
+		return completed(s, sp, s.turn.signal.Payload, "spec.completion.stopWhen is true."), true
+	}
+	return Action{}, false
+}
+
+// judge asks the second model, or follows what it said.
+func judge(s *State, sp *Spec, now time.Time, claimed bool, outputErr error) (Action, bool) {
+	t := s.turn
+	due := (sp.Strategy == StrategyJudge && len(t.reply.ToolCalls) == 0) ||
+		(claimed && (sp.Strategy == StrategySignalThenJudge || sp.Strategy == StrategyJudge))
+	if !due || outputErr != nil || !evidence(&t.reply) {
+		return Action{}, false
+	}
+	switch {
+	case t.verdict == nil:
+		if a, ok := hold(s, sp); ok {
+			return a, true
+		}
+		return costly(s, sp, now, PurposeJudge), true
+	case t.verdict.Answered:
+		return completed(s, sp, t.signal.Payload, "The judge found the request answered."), true
+	}
+	return Action{}, false // the reasoning becomes the nudge
+}
+
+// hold suspends the task and wakes it, as spec.suspend says. A suspended task makes no model call.
+func hold(s *State, sp *Spec) (Action, bool) {
+	switch {
+	case sp.Suspend && !s.Suspended:
+		return emit(Event{Kind: KindSuspended}), true
+	case sp.Suspend:
+		return waitUntil(time.Time{}), true
+	case s.Suspended:
+		return emit(Event{Kind: KindUnsuspended}), true
+	}
+	return Action{}, false
+}
+
+// nextTurn starts a turn, unless something holds it.
+func nextTurn(s *State, sp *Spec, now time.Time) Action {
+	if a, ok := hold(s, sp); ok {
+		return a
+	}
+	if a, ok := limit(s, sp, now); ok {
+		return a
+	}
+	if s.overflowed && (s.compactions > 0 || !canCompact(s, sp)) {
+		return finish(ExitError, CauseContextWindowExceeded,
+			"The conversation does not fit the model's context window, and cannot be made shorter. Use a model with a larger window, shorter tool results, or context.mode Fresh.")
+	}
+	if s.overflowed || needsCompaction(s, sp) {
+		return costly(s, sp, now, PurposeCompaction)
+	}
+	return costly(s, sp, now, PurposeTurn)
+}
+
+// wrapUp makes the last call after a limit, and ends with the limit's reason whatever becomes of it.
+func wrapUp(s *State, sp *Spec, now time.Time) Action {
+	tried := s.LastFailure != nil || s.Attempts >= sp.maxTurnAttempts() || s.turn != nil && s.turn.wrapUp
+	if !tried {
+		if a, ok := hold(s, sp); ok {
+			return a
+		}
+	}
+	if !tried && wrapUpFits(s, sp, now) {
+		if a := costly(s, sp, now, PurposeWrapUp); a.Kind == ActionCallModel {
+			return a
+		}
+	}
+	return finish(s.WrapUp, "", limitMessage(s.WrapUp, sp))
+}
+
+// costly is the gate before every model call: the backoff of a failed attempt, and the token budget.
+func costly(s *State, sp *Spec, now time.Time, p Purpose) Action {
+	// A turn that does not fit the context window is followed at once by a compaction, which is no repetition of it.
+	f := s.LastFailure
+	if s.Failures > 0 && (p != PurposeCompaction || f.Purpose == p || !s.overflowed) {
+		if !f.Retry {
+			return finish(ExitError, f.Cause, f.Message)
+		}
+		if s.Failures >= sp.maxAttempts() {
+			return finish(ExitError, f.Cause, fmt.Sprintf("%s Given up after %d attempts.", f.Message, s.Failures))
+		}
+		if now.Before(s.RetryAt) {
+			return waitUntil(earlier(s.RetryAt, s.timeLimit(sp, now)))
+		}
+	}
+	a := Action{Kind: ActionCallModel, Purpose: p, EstimatedInput: s.calibration.estimate(requestBytes(s, sp, p))}
+	a.OutputCap = sp.ReplyTokens
+	if sp.MaxTokens > 0 {
+		left := sp.MaxTokens - s.Usage.Total() - a.EstimatedInput
+		if left < minReplyTokens {
+			return stopFor(s, sp, now, ExitTokenBudgetExceeded, fmt.Sprintf(
+				"The next call needs about %d tokens, and %d of maxTokens (%d) are left. Create the task anew with a larger spec.maxTokens.",
+				a.EstimatedInput+minReplyTokens, max(0, sp.MaxTokens-s.Usage.Total()), sp.MaxTokens))
+		}
+		if a.OutputCap == 0 || left < a.OutputCap {
+			a.OutputCap = left
+		}
+	}
+	return a
+}
+
+// minReplyTokens is the smallest reply worth paying for.
+const minReplyTokens = 16
+
+// timeLimit is when maxDuration is used up, zero for never.
+func (s *State) timeLimit(sp *Spec, now time.Time) time.Time {
+	if sp.MaxDuration <= 0 {
+		return time.Time{}
+	}
+	return now.Add(sp.MaxDuration - s.Active(now))
+}
+
+// earlier is the earlier of two times, of which b may be zero for never.
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,75 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Cause is the finer reason of an exit with reason Error. It is the reason of the task's Finished condition.
+type Cause string
+
+// Causes of an Error exit.
+const (
+	CauseModelAuthenticationFailed Cause = "ModelAuthenticationFailed"
+	CauseModelNotFound             Cause = "ModelNotFound"
+	CauseModelRequestInvalid       Cause = "ModelRequestInvalid"
+	CauseModelRefused              Cause = "ModelRefused"
+	CauseContentFiltered           Cause = "ContentFiltered"
+	CauseContextWindowExceeded     Cause = "ContextWindowExceeded"
+	CauseModelReplyInvalid         Cause = "ModelReplyInvalid"
+	CauseModelUnavailable          Cause = "ModelUnavailable"
+	CauseModelRateLimited          Cause = "ModelRateLimited"
+	CauseEndpointRefused           Cause = "EndpointRefused"
+	CauseInvalidStopWhen           Cause = "InvalidStopWhen"
+	CauseInvalidOutputSchema       Cause = "InvalidOutputSchema"
+	CauseOutputSchemaViolated      Cause = "OutputSchemaViolated"
+	CauseTurnCrashed               Cause = "TurnCrashed"
+	CauseInternalError             Cause = "InternalError"
+)
+
+// ModelError is a failed model call and what to do about it.
+type ModelError struct {
+	Cause Cause
+	// Retry: the same call may succeed later. False ends the task (but ContextWindowExceeded is compacted once first).
+	Retry bool
+	// RetryAfter is the provider's own wish, 0 for none.
+	RetryAfter time.Duration
+	// Status is the HTTP status, 0 for none.
+	Status int
+	// Detail is one sentence in our own words: never a provider's body, a prompt, a key or a URL with a query.
+	Detail string
+	// Err is the error below, for errors.Is. It is never printed.
+	Err error
+}
+
+func (e *ModelError) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("%s (HTTP %d)", e.Detail, e.Status)
+	}
+	return e.Detail
+}
+
+func (e *ModelError) Unwrap() error { return e.Err }
+
+// WaitError says that a call was not made, for want of a slot or a rate. It is no failure and counts as no attempt.
+type WaitError struct {
+	// Reason is a CamelCase condition reason, such as WaitingForModel.
+	Reason string
+	// Detail is one sentence for people.
+	Detail string
+	// After is when to try again at the latest.
+	After time.Duration
+}
+
+func (e *WaitError) Error() string { return e.Detail }
+
+// Why a running call was interrupted: the causes of its context's end (context.Cause).
+var (
+	ErrCancelled    = errors.New("the task was cancelled")
+	ErrSpecChanged  = errors.New("the task's limits were changed")
+	ErrShuttingDown = errors.New("the operator is shutting down")
+	ErrLostLease    = errors.New("another operator took the task over")
+	errTimeBudget   = errors.New("maxDuration is used up")
+	errTokenBudget  = errors.New("maxTokens is used up")
+)

@@ -1,0 +1,177 @@
+package loop
+
+import "time"
+
+// EventVersion is the version of the event schema that this code writes. docs/transcript.md describes it.
+const EventVersion = 1
+
+// EventKind names what happened.
+type EventKind string
+
+// The kinds of events. Each has one payload field of Event.
+const (
+	KindOpened        EventKind = "Opened"
+	KindModelReplied  EventKind = "ModelReplied"
+	KindModelFailed   EventKind = "ModelFailed"
+	KindCallsStarted  EventKind = "CallsStarted"
+	KindToolsReturned EventKind = "ToolsReturned"
+	KindNudged        EventKind = "Nudged"
+	KindAsked         EventKind = "Asked"
+	KindInputSeen     EventKind = "InputSeen"
+	KindAnswered      EventKind = "Answered"
+	KindSuspended     EventKind = "Suspended"
+	KindUnsuspended   EventKind = "Unsuspended"
+	KindCompacted     EventKind = "Compacted"
+	KindLimitReached  EventKind = "LimitReached"
+	KindFinished      EventKind = "Finished"
+)
+
+// Event is one entry of a task's journal: the truth about what happened. Exactly one payload is set, that of Kind;
+// Suspended and Unsuspended have none.
+type Event struct {
+	// Version is the schema the event was written with.
+	Version int `json:"v"`
+	// Seq counts from 1, without gaps.
+	Seq  int64     `json:"seq"`
+	Time time.Time `json:"time"`
+	Kind EventKind `json:"kind"`
+
+	Opened        *Opened        `json:"opened,omitempty"`
+	ModelReplied  *ModelReplied  `json:"modelReplied,omitempty"`
+	ModelFailed   *ModelFailed   `json:"modelFailed,omitempty"`
+	CallsStarted  *CallsStarted  `json:"callsStarted,omitempty"`
+	ToolsReturned *ToolsReturned `json:"toolsReturned,omitempty"`
+	Nudged        *Nudged        `json:"nudged,omitempty"`
+	Asked         *Asked         `json:"asked,omitempty"`
+	InputSeen     *InputSeen     `json:"inputSeen,omitempty"`
+	Answered      *Answered      `json:"answered,omitempty"`
+	Compacted     *Compacted     `json:"compacted,omitempty"`
+	LimitReached  *LimitReached  `json:"limitReached,omitempty"`
+	Finished      *Finished      `json:"finished,omitempty"`
+}
+
+// Opened: a holder took the journal over. The first one is the task's start. Several without a turn that ended between
+// them count the attempts of that turn.
+type Opened struct {
+	Holder string `json:"holder"`
+	// ToolDigests are the tools that the task was started with, by name: the digest of each one's description and schema.
+	// Only the first Opened has them.
+	ToolDigests map[string]string `json:"toolDigests,omitempty"`
+}
+
+// ModelReplied: a model call ended with a reply. For a turn it is the write-ahead record of the reply's tool calls.
+type ModelReplied struct {
+	Purpose Purpose `json:"purpose"`
+	Reply   Reply   `json:"reply"`
+	// Verdict is the judge's, for purpose judge.
+	Verdict *Verdict `json:"verdict,omitempty"`
+	// RequestBytes is the size of the request's text, by which later estimates are calibrated.
+	RequestBytes int64 `json:"requestBytes,omitempty"`
+	// NeedApproval are the ids of the calls that wait for a human.
+	NeedApproval []string `json:"needApproval,omitempty"`
+}
+
+// ModelFailed: a model call gave no whole reply. What it is known or estimated to have cost counts.
+type ModelFailed struct {
+	Purpose Purpose `json:"purpose"`
+	Cause   Cause   `json:"cause,omitempty"`
+	// Message is one sentence in our own words.
+	Message string `json:"message,omitempty"`
+	// Text is what had arrived.
+	Text  string `json:"text,omitempty"`
+	Usage Usage  `json:"usage"`
+	// Retry: it may be tried again, not before RetryAt.
+	Retry   bool      `json:"retry,omitempty"`
+	RetryAt time.Time `json:"retryAt,omitzero"`
+	// Interrupted: we broke it off ourselves (cancel, a limit, shutdown), which is no fault of the model.
+	Interrupted bool `json:"interrupted,omitempty"`
+}
+
+// CallsStarted: calls that waited for approval are about to run; the approval is used up from here on.
+type CallsStarted struct {
+	CallIDs []string `json:"callIDs"`
+}
+
+// ToolsReturned: the results of a reply's tool calls, in the order of the calls.
+type ToolsReturned struct {
+	Results []ToolResult `json:"results"`
+	// Todo is the agent's list after the calls, when one of them changed it.
+	// Empty is not nil here: it clears the list.
+	Todo []TodoItem `json:"todo,omitzero"`
+}
+
+// TodoItem is one entry of the agent's own list.
+type TodoItem struct {
+	Text string `json:"text"`
+	Done bool   `json:"done,omitempty"`
+}
+
+// Nudged: the user-role message that the loop adds after a turn.
+type Nudged struct {
+	Text string `json:"text"`
+}
+
+// QuestionKind tells what a human is asked for.
+type QuestionKind string
+
+// The kinds of questions.
+const (
+	QuestionInput    QuestionKind = "Question"
+	QuestionApproval QuestionKind = "Approval"
+)
+
+// Asked: the loop waits for a human.
+type Asked struct {
+	ID       string       `json:"id"`
+	Kind     QuestionKind `json:"kind"`
+	Question string       `json:"question"`
+	// CallIDs are the calls that an Approval is about.
+	CallIDs []string `json:"callIDs,omitempty"`
+	// InputHash is the digest of spec.resumeInput as it stood when the question was asked, empty for none: an old answer
+	// left in the spec does not answer a new question.
+	InputHash string `json:"inputHash,omitempty"`
+}
+
+// InputSeen: spec.resumeInput was seen to change without answering, such as being emptied.
+type InputSeen struct {
+	InputHash string `json:"inputHash,omitempty"`
+}
+
+// Answered: the human's answer, latched exactly once.
+type Answered struct {
+	QuestionID string `json:"questionID"`
+	Text       string `json:"text"`
+	InputHash  string `json:"inputHash,omitempty"`
+	// Denied are the calls that were refused, with DenyReason. Calls not named are approved.
+	Denied     []string `json:"denied,omitempty"`
+	DenyReason string   `json:"denyReason,omitempty"`
+}
+
+// Compacted: all conversation before the last Kept messages was replaced by Summary.
+type Compacted struct {
+	Summary string `json:"summary"`
+	Kept    int    `json:"kept"`
+}
+
+// LimitReached: a limit ended the loop, and one wrap-up call follows.
+type LimitReached struct {
+	Reason ExitReason `json:"reason"`
+}
+
+// Finished: the end. No event follows it.
+type Finished struct {
+	Reason ExitReason `json:"reason"`
+	Cause  Cause      `json:"cause,omitempty"`
+	// Message is one sentence for people.
+	Message string `json:"message,omitempty"`
+	// Summary is the text of a completion.
+	Summary string `json:"summary,omitempty"`
+	// Output is set where it is not simply the last text: the JSON of an output schema.
+	Output string `json:"output,omitempty"`
+}
+
+// Verdict is a judge's opinion on whether the request was answered.
+type Verdict struct {
+	Answered  bool   `json:"answered"`
+	Reasoning string `json:"reasoning,omitempty"`
+}

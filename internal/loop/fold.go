@@ -1,0 +1,271 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop/signal"
+)
+
+// Fold applies events to a new state. It fails for a gap in the sequence and for events of a newer version.
+func Fold(events []Event) (*State, error) {
+	s := &State{}
+	for i := range events {
+		if err := s.apply(&events[i]); err != nil {
+			return nil, err
+		}
+	}
+	s.read()
+	return s, nil
+}
+
+// Apply folds one more event into s.
+func (s *State) Apply(e *Event) error {
+	if err := s.apply(e); err != nil {
+		return err
+	}
+	s.read()
+	return nil
+}
+
+// read looks for what only the last texts can tell: the signal and the output. To fold a long journal, the texts of the
+// turns before need not be read at all.
+func (s *State) read() {
+	if t := s.turn; t != nil && t.unscanned {
+		t.signal, t.unscanned = t.findSignal(), false
+	}
+	for i := len(s.unread) - 1; i >= 0; i-- {
+		if s.keepOutput(s.unread[i]) {
+			break
+		}
+	}
+	s.unread = nil
+}
+
+func (s *State) apply(e *Event) error {
+	if e.Version > EventVersion {
+		return fmt.Errorf("event %d has schema version %d, this operator knows up to %d: run the newer operator", e.Seq, e.Version, EventVersion)
+	}
+	if e.Seq != s.Seq+1 {
+		return fmt.Errorf("event %d follows event %d: the journal has a gap", e.Seq, s.Seq)
+	}
+	s.Seq = e.Seq
+	if s.End != nil {
+		return nil // nothing follows the end
+	}
+	if e.Opened == nil {
+		s.Attempts = 0
+	}
+	switch {
+	case e.Opened != nil:
+		s.applyOpened(e)
+	case e.ModelReplied != nil:
+		s.applyReplied(e.ModelReplied)
+	case e.ModelFailed != nil:
+		s.applyFailed(e.ModelFailed)
+	case e.CallsStarted != nil && s.turn != nil:
+		s.turn.started = true
+	case e.ToolsReturned != nil && s.turn != nil:
+		s.applyReturned(e.ToolsReturned)
+	case e.Nudged != nil:
+		s.applyNudged(e.Nudged)
+	case e.Asked != nil:
+		s.applyAsked(e)
+	case e.InputSeen != nil && s.Question != nil:
+		s.Question.InputHash = e.InputSeen.InputHash
+	case e.Answered != nil && s.Question != nil:
+		s.applyAnswered(e)
+	case e.Kind == KindSuspended:
+		s.Suspended = true
+		s.stopClock(e.Time)
+	case e.Kind == KindUnsuspended:
+		s.Suspended = false
+		s.startClock(e.Time)
+	case e.Compacted != nil:
+		s.applyCompacted(e.Compacted)
+	case e.LimitReached != nil:
+		s.WrapUp = e.LimitReached.Reason
+		s.Failures, s.RetryAt, s.LastFailure = 0, time.Time{}, nil
+	case e.Finished != nil:
+		s.stopClock(e.Time)
+		s.End, s.EndedAt = e.Finished, e.Time
+		s.Question, s.Suspended = nil, false
+	}
+	return nil
+}
+
+func (s *State) applyOpened(e *Event) {
+	s.Holder = e.Opened.Holder
+	switch idle := s.Question != nil || s.Suspended || e.Time.Before(s.RetryAt); {
+	case s.StartedAt.IsZero():
+		s.StartedAt = e.Time
+		s.ToolDigests = e.Opened.ToolDigests
+		s.startClock(e.Time)
+	case !idle:
+		s.Attempts++
+	}
+	if t := s.turn; t != nil && t.started && !t.returned {
+		t.lost = true
+	}
+}
+
+func (s *State) applyReplied(r *ModelReplied) {
+	s.Usage = s.Usage.Add(r.Reply.Usage)
+	s.countCall(r.Purpose)
+	s.Failures, s.RetryAt, s.LastFailure = 0, time.Time{}, nil
+	switch r.Purpose {
+	case PurposeJudge:
+		if s.turn != nil {
+			s.turn.verdict = r.Verdict
+		}
+		return
+	case PurposeCompaction:
+		return // the Compacted event that follows does it
+	}
+	texts := r.Reply.Texts()
+	s.unread = append(s.unread, texts)
+	t := &turn{reply: r.Reply, wrapUp: r.Purpose == PurposeWrapUp}
+	s.turn = t
+	if t.wrapUp {
+		return
+	}
+	s.Iterations++
+	s.compactions, s.overflowed = 0, false
+	s.calibration.learn(r)
+	t.unscanned = true
+	if len(r.NeedApproval) > 0 {
+		t.needApproval = toSet(r.NeedApproval)
+	}
+	t.started = len(r.Reply.ToolCalls) > 0 && len(r.NeedApproval) == 0
+	t.returned = len(r.Reply.ToolCalls) == 0
+	s.Messages = append(s.Messages, Message{Role: RoleAssistant, Blocks: r.Reply.Blocks, ToolCalls: r.Reply.ToolCalls})
+	s.Log = append(s.Log, logLine(s.Iterations, &r.Reply, texts))
+	if t.returned {
+		s.countRepeat(trace{texts: texts})
+	}
+}
+
+func (s *State) applyFailed(f *ModelFailed) {
+	s.Usage = s.Usage.Add(f.Usage)
+	s.LastFailure = f
+	if f.Text != "" && (f.Purpose == PurposeTurn || f.Purpose == PurposeWrapUp) {
+		s.unread = append(s.unread, []string{f.Text})
+	}
+	if f.Interrupted {
+		return // our doing: no attempt of the model's is used up
+	}
+	s.countCall(f.Purpose)
+	s.Failures++
+	s.RetryAt = f.RetryAt
+	if f.Cause == CauseContextWindowExceeded && f.Purpose == PurposeTurn {
+		s.overflowed = true
+	}
+}
+
+func (s *State) applyReturned(r *ToolsReturned) {
+	t := s.turn
+	t.returned, t.results = true, r.Results
+	if r.Todo != nil {
+		s.Todo = r.Todo
+	}
+	s.Messages = append(s.Messages, Message{Role: RoleTool, ToolResults: r.Results})
+	t.unscanned = true
+	s.countRepeat(trace{calls: t.reply.ToolCalls, results: r.Results})
+}
+
+func (s *State) applyNudged(n *Nudged) {
+	if s.turn != nil {
+		s.turn.over = true
+	}
+	s.chainStart = len(s.Messages)
+	s.Messages = append(s.Messages, UserText(n.Text))
+}
+
+func (s *State) applyAsked(e *Event) {
+	q := &Question{Asked: *e.Asked, AskedAt: e.Time}
+	if t := s.turn; t != nil {
+		if t.asked == nil {
+			t.asked = map[QuestionKind]bool{}
+		}
+		t.asked[q.Kind] = true
+		want := toSet(q.CallIDs)
+		for _, c := range t.reply.ToolCalls {
+			if want[c.ID] {
+				q.Calls = append(q.Calls, c)
+			}
+		}
+	}
+	s.Question = q
+	s.stopClock(e.Time)
+}
+
+func (s *State) applyAnswered(e *Event) {
+	q, a := s.Question, e.Answered
+	s.Question, s.LastAnswer = nil, a
+	if !s.Suspended {
+		s.startClock(e.Time)
+	}
+	if q.Kind != QuestionApproval {
+		s.Messages = append(s.Messages, UserText(a.Text))
+		s.Log = append(s.Log, "The human answered: "+firstWords(a.Text, maxLogBytes))
+		if s.turn != nil {
+			s.turn.over = true
+		}
+		return
+	}
+	if t := s.turn; t != nil {
+		t.denied, t.denyReason = toSet(a.Denied), a.DenyReason
+	}
+}
+
+func (s *State) applyCompacted(c *Compacted) {
+	kept := min(max(c.Kept, 0), len(s.Messages))
+	removed := len(s.Messages) - kept
+	tail := s.Messages[removed:]
+	s.Messages = append([]Message{UserText(c.Summary)}, tail...)
+	if s.chainStart < removed {
+		s.chainStart = 0 // the summary stands for the chain's beginning
+	} else {
+		s.chainStart += 1 - removed
+	}
+	s.compactions++
+	s.overflowed = false
+	s.Failures, s.RetryAt = 0, time.Time{}
+}
+
+// keepOutput takes texts as the output, unless nothing but signals is in them: partial work must not be lost to a last
+// line that says only that it is done.
+func (s *State) keepOutput(texts []string) bool {
+	var rest []string
+	for _, t := range texts {
+		if t = signal.Strip(t); t != "" {
+			rest = append(rest, t)
+		}
+	}
+	if len(rest) == 0 {
+		return false
+	}
+	s.Output = joinTexts(rest)
+	return true
+}
+
+func (s *State) countCall(p Purpose) {
+	if s.calls == nil {
+		s.calls = map[Purpose]int{}
+	}
+	s.calls[p]++
+}
+
+// callsBefore counts the calls that went to the model of this purpose; the judge may be a model of its own.
+func (s *State) callsBefore(p Purpose, ownJudge bool) int {
+	if p == PurposeJudge && ownJudge {
+		return s.calls[PurposeJudge]
+	}
+	n := 0
+	for q, c := range s.calls {
+		if q != PurposeJudge || !ownJudge {
+			n += c
+		}
+	}
+	return n
+}

@@ -1,0 +1,130 @@
+package looptest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+)
+
+// Clock is a clock that stands until it is moved.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock starts on a Monday morning.
+func NewClock() *Clock { return &Clock{now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)} }
+
+// Now is the time that the clock shows.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Add moves the clock.
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+var modelErrors = map[string]loop.ModelError{
+	"RateLimited":           {Cause: loop.CauseModelRateLimited, Retry: true, Status: 429, Detail: "The model server is limiting the rate of requests."},
+	"Unavailable":           {Cause: loop.CauseModelUnavailable, Retry: true, Status: 503, Detail: "The model server is unavailable."},
+	"AuthenticationFailed":  {Cause: loop.CauseModelAuthenticationFailed, Status: 401, Detail: "The model server refused the credentials."},
+	"ContextWindowExceeded": {Cause: loop.CauseContextWindowExceeded, Status: 400, Detail: "The conversation does not fit the model's context window."},
+	"InvalidRequest":        {Cause: loop.CauseModelRequestInvalid, Status: 400, Detail: "The model server found the request invalid."},
+}
+
+var interrupts = map[string]error{
+	"cancelled": loop.ErrCancelled, "specChanged": loop.ErrSpecChanged, "shuttingDown": loop.ErrShuttingDown, "lostLease": loop.ErrLostLease,
+}
+
+// text is the text of a reply, and for which purpose a model gives it.
+func (t *Turn) text() (string, loop.Purpose) {
+	for purpose, text := range map[loop.Purpose]*string{
+		loop.PurposeTurn: t.Agent, loop.PurposeWrapUp: t.WrapUp, loop.PurposeJudge: t.Judge, loop.PurposeCompaction: t.Summary,
+	} {
+		if text != nil {
+			return strings.Repeat(*text, max(1, t.Long)), purpose
+		}
+	}
+	return "", ""
+}
+
+// blocks are the blocks of a reply.
+func (t *Turn) blocks() []loop.Block {
+	var out []loop.Block
+	if t.Reasoning != "" {
+		out = append(out, loop.Block{Kind: loop.BlockReasoning, Text: t.Reasoning})
+	}
+	text, _ := t.text()
+	for _, b := range append([]string{text}, t.Blocks...) {
+		if b != "" {
+			out = append(out, loop.Block{Kind: loop.BlockText, Text: b})
+		}
+	}
+	return out
+}
+
+// reply is the whole reply of a turn.
+func (t *Turn) reply() *loop.Reply {
+	r := &loop.Reply{Blocks: t.blocks(), Finish: loop.FinishStop}
+	for i, c := range t.Calls {
+		if c.ID == "" {
+			c.ID = fmt.Sprintf("call-%d", i+1)
+		}
+		r.ToolCalls = append(r.ToolCalls, loop.ToolCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		r.Finish = loop.FinishToolCalls
+	}
+	if t.Finish != "" {
+		r.Finish = loop.FinishReason(t.Finish)
+	}
+	if u := t.Usage; u != nil {
+		r.Usage = loop.Usage{InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Total}
+	}
+	return r
+}
+
+// stream hands the text on in chunks until ctx ends, and gives what got through.
+func stream(ctx context.Context, blocks []loop.Block, chunk int, onBytes func(int)) []loop.Block {
+	var out []loop.Block
+	for _, b := range blocks {
+		text := b.Text
+		b.Text = ""
+		for text != "" && ctx.Err() == nil {
+			n := len(text)
+			if chunk > 0 {
+				n = min(n, chunk)
+			}
+			b.Text += text[:n]
+			text = text[n:]
+			onBytes(n)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// requestText is all text of a request, by which Sees looks.
+func requestText(r *loop.Request) string {
+	var b strings.Builder
+	b.WriteString(r.System)
+	for _, m := range r.Messages {
+		for _, block := range m.Blocks {
+			fmt.Fprintf(&b, "\n%s: %s", m.Role, block.Text)
+		}
+		for _, c := range m.ToolCalls {
+			fmt.Fprintf(&b, "\n%s calls %s %s", m.Role, c.Name, c.Arguments)
+		}
+		for _, res := range m.ToolResults {
+			fmt.Fprintf(&b, "\n%s: %s", m.Role, res.Content)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,212 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop/signal"
+)
+
+// truncated tells whether a reply ended before the model was through with it. Nothing in it is evidence of anything: no
+// signal in it counts and no call in it is run.
+func truncated(r *Reply) bool { return r.Finish == FinishLength || r.Finish == FinishCut }
+
+// textSignal is the signal in the text of a whole reply.
+func textSignal(r *Reply, texts []string) signal.Signal {
+	if truncated(r) || declined(r) {
+		return signal.Signal{}
+	}
+	return signal.Scan(texts)
+}
+
+// findSignal is what the reply signals: in its text, or by calls of the built-in tools that succeeded. It holds only if all
+// calls of the reply succeeded.
+func (t *turn) findSignal() signal.Signal {
+	if t.wrapUp || anyFailed(t.results) {
+		return signal.Signal{}
+	}
+	sig := textSignal(&t.reply, t.reply.Texts())
+	if native, ok := nativeSignal(t.reply.ToolCalls, t.results); ok && t.returned {
+		sig = strongerSignal(sig, native)
+	}
+	return sig
+}
+
+// declined tells whether the provider or the model stopped the reply for what it says.
+func declined(r *Reply) bool { return r.Finish == FinishRefusal || r.Finish == FinishContentFilter }
+
+// evidence tells whether a reply can show that the task is done: a broken-off or an empty one cannot.
+func evidence(r *Reply) bool {
+	return !truncated(r) && !declined(r) && (len(r.ToolCalls) > 0 || strings.TrimSpace(joinTexts(r.Texts())) != "")
+}
+
+// refused ends the task when the provider or the model declined: the same request would be declined again.
+func refused(r *Reply) (Action, bool) {
+	switch r.Finish {
+	case FinishRefusal:
+		return finish(ExitError, CauseModelRefused, "The model refused the request. What it said is in the transcript; change the prompt or the model, and create the task anew."), true
+	case FinishContentFilter:
+		return finish(ExitError, CauseContentFiltered, "The provider's content filter stopped the reply. Change the prompt or the tool results that led to it, and create the task anew."), true
+	}
+	return Action{}, false
+}
+
+// completed ends the task as a success.
+func completed(s *State, sp *Spec, summary, message string) Action {
+	f := Finished{Reason: ExitCompleted, Message: message, Summary: Cut(summary, MaxSummaryBytes)}
+	if sp.Output != nil {
+		f.Output, _ = structuredOutput(s, sp)
+	}
+	return emit(Event{Finished: &f})
+}
+
+// Sizes of what the status shows, in bytes.
+const (
+	MaxSummaryBytes  = 4096
+	MaxOutputBytes   = 32768
+	MaxQuestionBytes = 4096
+)
+
+// checkOutput tells why the reply does not hold what the output schema asks for, nil when it does or nothing is asked.
+func (sp *Spec) checkOutput(s *State) error {
+	if sp.Output == nil {
+		return nil
+	}
+	_, err := structuredOutput(s, sp)
+	return err
+}
+
+// structuredOutput finds the JSON that a reply gives as its result: the output argument of task_complete, else the text of
+// the completion signal, else the reply's text.
+func structuredOutput(s *State, sp *Spec) (string, error) {
+	if s.turn == nil {
+		return "", fmt.Errorf("there is no reply yet")
+	}
+	var candidates []string
+	for _, c := range s.turn.reply.ToolCalls {
+		var a completeArgs
+		if c.Name == ToolTaskComplete && decodeArgs(c.Arguments, &a) == nil && len(a.Output) > 0 {
+			candidates = append(candidates, string(a.Output))
+			var text string // models like to put JSON into a JSON string
+			if json.Unmarshal(a.Output, &text) == nil {
+				candidates = append(candidates, text)
+			}
+		}
+	}
+	candidates = append(candidates, s.turn.signal.Payload)
+	for _, t := range s.turn.reply.Texts() {
+		candidates = append(candidates, signal.Strip(t))
+	}
+	err := fmt.Errorf("the reply has no JSON: give it as the argument output of %s, or as the only text of the reply", ToolTaskComplete)
+	for _, c := range candidates {
+		c = unfence(c)
+		if !json.Valid([]byte(c)) {
+			continue
+		}
+		if err = sp.Output.Validate(c); err == nil && len(c) > MaxOutputBytes {
+			err = fmt.Errorf("the JSON has %d bytes, at most %d are kept: make it shorter", len(c), MaxOutputBytes)
+		}
+		if err == nil {
+			return c, nil
+		}
+	}
+	return "", err
+}
+
+// unfence takes the JSON out of a fenced code block, if the text is nothing else.
+func unfence(text string) string {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "```") || !strings.HasSuffix(text, "```") {
+		return text
+	}
+	_, body, ok := strings.Cut(text, "\n")
+	if !ok {
+		return text
+	}
+	return strings.TrimSpace(strings.TrimSuffix(body, "```"))
+}
+
+// nudgeText is the user message that sends the agent into its next turn.
+func nudgeText(s *State, sp *Spec, claimed bool, outputErr error) string {
+	t := s.turn
+	var b strings.Builder
+	switch {
+	case outputErr != nil && (claimed || sp.Strategy == StrategyJudge):
+		fmt.Fprintf(&b, "The result does not satisfy the output schema: %s\nCorrect it and give it again.", cutAt(outputErr.Error(), 4000))
+	case t.verdict != nil:
+		b.WriteString("The request is not answered yet")
+		if why := cutAt(t.verdict.Reasoning, 8000); why != "" {
+			b.WriteString(": " + why)
+		} else {
+			b.WriteString(". Look again at what it asks for.")
+		}
+	case truncated(&t.reply):
+		b.WriteString("Your last reply was cut off at its size limit. Go on from there, in shorter steps.")
+	case len(t.reply.Texts()) == 0:
+		b.WriteString("Your last reply was empty. Go on with the task.")
+	case sp.Nudge != "":
+		b.WriteString(sp.Nudge)
+	default:
+		b.WriteString("Go on with the task. When everything is done, end with a line that starts with TASK_COMPLETE: and a summary. If you cannot go on without a human, end with a line that starts with NEED_INPUT: and your question.")
+	}
+	if open := openItems(s.Todo); len(open) > 0 {
+		b.WriteString("\n\nOpen items of your list:\n- " + strings.Join(open, "\n- "))
+	}
+	return b.String()
+}
+
+func callIDs(calls []ToolCall) []string {
+	ids := make([]string, 0, len(calls))
+	for _, c := range calls {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func anyFailed(results []ToolResult) bool {
+	for _, r := range results {
+		if r.IsError {
+			return true
+		}
+	}
+	return false
+}
+
+// notRun answers all calls of a reply with the reason why none was run.
+func notRun(calls []ToolCall, why string) []ToolResult {
+	out := make([]ToolResult, 0, len(calls))
+	for _, c := range calls {
+		out = append(out, failedResult(c, why))
+	}
+	return out
+}
+
+// repeatable tells whether a call whose outcome was lost may run again.
+func repeatable(c ToolCall, sp *Spec) bool {
+	if IsBuiltin(c.Name) {
+		return true
+	}
+	t, ok := sp.tool(c.Name)
+	return ok && t.Repeatable
+}
+
+// lostResults answers the calls of a reply of which none may be repeated.
+func lostResults(t *turn, sp *Spec) []ToolResult {
+	out := make([]ToolResult, 0, len(t.reply.ToolCalls))
+	for _, c := range t.reply.ToolCalls {
+		out = append(out, failedResult(c, cannotRun(t, sp, c)))
+	}
+	return out
+}
+
+func anyRepeatable(calls []ToolCall, sp *Spec) bool {
+	for _, c := range calls {
+		if repeatable(c, sp) {
+			return true
+		}
+	}
+	return false
+}
+
+const lostOutcome = "The operator was interrupted while this call ran, so its outcome is unknown: it may have taken effect or not. Check before you call it again."
