@@ -1,0 +1,101 @@
+package anthropic
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
+)
+
+// toModelError converts an error of the SDK. The SDK's own text repeats URL and body, so neither it nor anything that
+// wraps it goes on.
+func toModelError(ctx context.Context, err error) *loop.ModelError {
+	var (
+		apiErr *sdk.Error
+		syntax *json.SyntaxError
+		typing *json.UnmarshalTypeError
+	)
+	switch {
+	case errors.As(err, &apiErr):
+		return fromAPIError(apiErr)
+	case errors.As(err, &syntax), errors.As(err, &typing):
+		return model.ErrorInvalidReply(http.StatusOK, "its reply was no JSON of the Messages API")
+	case errors.Is(err, bufio.ErrTooLong):
+		return model.ErrorInvalidReply(http.StatusOK, "an event of its stream was too large")
+	}
+	return model.ErrorFromTransport(ctx, err)
+}
+
+// fromAPIError converts what the API itself says. What matters in its prose (too long a prompt, an empty account) has no
+// type of its own.
+func fromAPIError(e *sdk.Error) *loop.ModelError {
+	code := string(e.Type())
+	if known := model.CodeFromMessage(message(e)); known != "" && e.StatusCode != http.StatusTooManyRequests {
+		code = known
+	}
+	if strings.Contains(strings.ToLower(message(e)), "content filtering policy") {
+		code = "content_filter"
+	}
+	var header http.Header
+	if e.Response != nil {
+		header = e.Response.Header
+	}
+	status := e.StatusCode
+	if status < http.StatusBadRequest {
+		status = 0 // An error event within a stream that began with 200.
+	}
+	return model.ErrorFromStatus(status, header, code)
+}
+
+// message is the API's prose, for matching only.
+func message(e *sdk.Error) string {
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal([]byte(e.RawJSON()), &body) != nil {
+		return e.RawJSON()
+	}
+	return body.Error.Message
+}
+
+// incomplete is the error of a stream that ended without saying so.
+func incomplete(ctx context.Context, events int) *loop.ModelError {
+	if events == 0 && ctx.Err() == nil {
+		return model.ErrorInvalidReply(http.StatusOK, "its reply was no event stream of the Messages API")
+	}
+	return model.ErrorFromTransport(ctx, io.ErrUnexpectedEOF)
+}
+
+// refusesStreaming tells whether a server said that it can only answer in one piece.
+func refusesStreaming(err error) bool {
+	var e *sdk.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.StatusCode {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType,
+		http.StatusUnprocessableEntity, http.StatusNotImplemented:
+	default:
+		return false
+	}
+	text := strings.ToLower(message(e))
+	if !strings.Contains(text, "stream") {
+		return false
+	}
+	for _, word := range []string{"support", "not allowed", "not available", "not implemented", "disabled", "must be false"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}

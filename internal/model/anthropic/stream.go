@@ -1,0 +1,117 @@
+package anthropic
+
+import (
+	sdk "github.com/anthropics/anthropic-sdk-go"
+)
+
+// stream puts a reply together from the events of its stream.
+type stream struct {
+	assembly
+	open map[int64]*part
+	// events counts those that belong to the protocol.
+	events int
+	// ended: the server said that the message is complete.
+	ended bool
+}
+
+// apply takes one event and returns how many bytes of text, reasoning and arguments it brought.
+func (s *stream) apply(ev sdk.MessageStreamEventUnion) int {
+	n := 0
+	switch ev.Type {
+	case "message_start":
+		s.start(ev.Message)
+	case "content_block_start":
+		n = s.startBlock(ev.Index, ev.ContentBlock)
+	case "content_block_delta":
+		n = s.delta(ev.Index, ev.Delta)
+	case "content_block_stop":
+		if p := s.open[ev.Index]; p != nil {
+			p.closed = true
+		}
+	case "message_delta":
+		s.finish(ev)
+	case "message_stop":
+		s.ended = true
+	default:
+		return 0 // Kinds that are not known yet may be left out, says the API.
+	}
+	s.events++
+	s.bytes += n
+	return n
+}
+
+func (s *stream) start(m sdk.Message) {
+	s.id, s.model = m.ID, m.Model
+	s.usage.merge(usage{
+		input: m.Usage.InputTokens, output: m.Usage.OutputTokens,
+		cacheRead: m.Usage.CacheReadInputTokens, cacheWrite: m.Usage.CacheCreationInputTokens,
+	})
+}
+
+// startBlock opens a block. Compatible servers put the first piece, or all of it, in here.
+func (s *stream) startBlock(index int64, b sdk.ContentBlockStartEventContentBlockUnion) int {
+	p := s.newPart(index, b.Type)
+	p.signature, p.data, p.id, p.name = b.Signature, b.Data, b.ID, b.Name
+	switch b.Type {
+	case typeThinking:
+		p.text.WriteString(b.Thinking)
+	case "text":
+		p.text.WriteString(b.Text)
+	case "tool_use":
+		p.input = jsonText(b.Input)
+	}
+	return p.text.Len() + len(p.input)
+}
+
+func (s *stream) newPart(index int64, kind string) *part {
+	if s.open == nil {
+		s.open = map[int64]*part{}
+	}
+	p := &part{kind: kind}
+	s.open[index] = p
+	s.parts = append(s.parts, p)
+	return p
+}
+
+func (s *stream) delta(index int64, d sdk.MessageStreamEventUnionDelta) int {
+	var kind, text string
+	switch d.Type {
+	case "text_delta":
+		kind, text = "text", d.Text
+	case "thinking_delta":
+		kind, text = typeThinking, d.Thinking
+	case "signature_delta":
+		kind = typeThinking
+	case "input_json_delta":
+		kind, text = "tool_use", d.PartialJSON
+	default:
+		return 0 // Citations are not asked for.
+	}
+	p := s.open[index]
+	if p == nil || p.kind != kind {
+		if kind == "tool_use" {
+			return 0 // The arguments of a tool that runs at the provider, or of a call that was never begun.
+		}
+		p = s.newPart(index, kind)
+	}
+	p.text.WriteString(text)
+	p.signature += d.Signature
+	return len(text)
+}
+
+func (s *stream) finish(ev sdk.MessageStreamEventUnion) {
+	if ev.Delta.StopReason != "" {
+		s.stop = ev.Delta.StopReason
+	}
+	if ev.Delta.StopDetails.Explanation != "" {
+		s.refusal = ev.Delta.StopDetails.Explanation
+	}
+	s.usage.merge(usage{
+		input: ev.Usage.InputTokens, output: ev.Usage.OutputTokens,
+		cacheRead: ev.Usage.CacheReadInputTokens, cacheWrite: ev.Usage.CacheCreationInputTokens,
+	})
+	s.counted = s.counted || ev.Usage.OutputTokens > 0
+}
+
+// complete tells whether the reply is whole: some compatible servers give a stop reason and never message_stop.
+func (s *stream) complete() bool { return s.ended || s.stop != "" }

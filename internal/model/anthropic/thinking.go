@@ -1,0 +1,98 @@
+package anthropic
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
+)
+
+// minThinkingBudget is the API's least budget_tokens.
+const minThinkingBudget = 1024
+
+// maxThinkingBudget keeps a large reply cap from being spent on thinking alone.
+const maxThinkingBudget = 32000
+
+// minThinkingTopP is the least top_p that the API takes together with thinking.
+const minThinkingTopP = 0.95
+
+// budgetPercent is the share of max_tokens that thinking may use, for models that take a budget.
+var budgetPercent = map[string]int64{"minimal": 10, "low": 20, "medium": 50, "high": 80}
+
+// adaptiveEffort is the effort for models that decide themselves how long to think. There is no effort below low.
+var adaptiveEffort = map[string]sdk.OutputConfigEffort{
+	"minimal": sdk.OutputConfigEffortLow,
+	"low":     sdk.OutputConfigEffortLow,
+	"medium":  sdk.OutputConfigEffortMedium,
+	"high":    sdk.OutputConfigEffortHigh,
+}
+
+// applyEffort sets thinking for a reasoning effort. Unset leaves everything to the model's default. Claude 4.6 and newer
+// take adaptive thinking and an effort, older ones and other makers' models a budget of tokens. With thinking on, the
+// sampling parameters that the API refuses beside it are taken out.
+func applyEffort(p *sdk.MessageNewParams, effort string) {
+	effort = strings.ToLower(effort)
+	switch {
+	case effort == "":
+		return
+	case effort == "none":
+		if thinksAdaptively(p.Model) {
+			p.Thinking = sdk.ThinkingConfigParamUnion{OfDisabled: &sdk.ThinkingConfigDisabledParam{}}
+		}
+		return // The older models think only when asked to.
+	case thinksAdaptively(p.Model):
+		level, ok := adaptiveEffort[effort]
+		if !ok {
+			return
+		}
+		p.OutputConfig.Effort = level
+		p.Thinking = sdk.ThinkingConfigParamUnion{OfAdaptive: &sdk.ThinkingConfigAdaptiveParam{
+			Display: sdk.ThinkingConfigAdaptiveDisplaySummarized, // So that the transcript shows it.
+		}}
+	default:
+		budget := thinkingBudget(p.MaxTokens, effort)
+		if budget == 0 {
+			return
+		}
+		p.Thinking = sdk.ThinkingConfigParamOfEnabled(budget)
+	}
+	p.Temperature = param.Opt[float64]{}
+	if p.TopP.Value < minThinkingTopP {
+		p.TopP = param.Opt[float64]{}
+	}
+}
+
+// thinkingBudget is the share of maxTokens for an effort, in tokens; 0 where the cap leaves no room for thinking and an
+// answer, because the budget must be at least 1024 and less than max_tokens.
+func thinkingBudget(maxTokens int64, effort string) int64 {
+	percent, ok := budgetPercent[effort]
+	if !ok {
+		return 0
+	}
+	budget := min(max(maxTokens/100*percent, minThinkingBudget), maxThinkingBudget)
+	if budget >= maxTokens {
+		return 0
+	}
+	return budget
+}
+
+// versionInName finds the first number of a model's name and the one after it, if that is no date.
+var versionInName = regexp.MustCompile(`(?:^|[-@:/ ])(\d{1,2})(?:[-.](\d{1,2}))?(?:[-@:.v ]|$)`)
+
+// thinksAdaptively tells by its name whether a model takes adaptive thinking. Names without a version are those of
+// previews, which are newer.
+func thinksAdaptively(model string) bool {
+	_, name, ok := strings.Cut(strings.ToLower(model), "claude")
+	if !ok {
+		return false
+	}
+	m := versionInName.FindStringSubmatch(name)
+	if m == nil {
+		return true
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	return major > 4 || major == 4 && minor >= 6
+}

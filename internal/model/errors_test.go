@@ -1,0 +1,108 @@
+package model_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
+)
+
+func TestStatusesAndCodesHaveADisposition(t *testing.T) {
+	cases := map[string]struct {
+		status int
+		code   string
+		cause  loop.Cause
+		retry  bool
+	}{
+		"408":                          {408, "", loop.CauseModelUnavailable, true},
+		"409":                          {409, "", loop.CauseModelUnavailable, true},
+		"429":                          {429, "", loop.CauseModelRateLimited, true},
+		"500":                          {500, "", loop.CauseModelUnavailable, true},
+		"503":                          {503, "", loop.CauseModelUnavailable, true},
+		"529, Anthropic's overload":    {529, "overloaded_error", loop.CauseModelUnavailable, true},
+		"401":                          {401, "", loop.CauseModelAuthenticationFailed, false},
+		"403":                          {403, "", loop.CauseModelAuthenticationFailed, false},
+		"402":                          {402, "", loop.CauseModelRateLimited, false},
+		"404":                          {404, "", loop.CauseModelNotFound, false},
+		"405":                          {405, "", loop.CauseModelRequestInvalid, false},
+		"400":                          {400, "", loop.CauseModelRequestInvalid, false},
+		"422":                          {422, "", loop.CauseModelRequestInvalid, false},
+		"413":                          {413, "request_too_large", loop.CauseContextWindowExceeded, false},
+		"a code wins over its status":  {400, "context_length_exceeded", loop.CauseContextWindowExceeded, false},
+		"content policy":               {400, "content_policy_violation", loop.CauseContentFiltered, false},
+		"quota is no rate":             {429, "insufficient_quota", loop.CauseModelRateLimited, false},
+		"Gemini's rate":                {429, "RESOURCE_EXHAUSTED", loop.CauseModelRateLimited, true},
+		"Gemini's key":                 {400, "API_KEY_INVALID", loop.CauseModelAuthenticationFailed, false},
+		"a vague code beside a status": {401, "invalid_request_error", loop.CauseModelAuthenticationFailed, false},
+		"an unknown code":              {500, "canary", loop.CauseModelUnavailable, true},
+		"in a stream, known":           {0, "overloaded_error", loop.CauseModelUnavailable, true},
+		"in a stream, invalid":         {0, "invalid_request_error", loop.CauseModelRequestInvalid, false},
+		"in a stream, unknown":         {0, "canary", loop.CauseModelUnavailable, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := model.ErrorFromStatus(c.status, nil, c.code)
+			if got.Cause != c.cause || got.Retry != c.retry || got.Status != c.status {
+				t.Errorf("got %+v, want %s, %v", got, c.cause, c.retry)
+			}
+			if got.Detail == "" || strings.Contains(got.Error(), "canary") {
+				t.Errorf("detail %q", got.Detail)
+			}
+		})
+	}
+}
+
+func TestOnlyWhatMayBeRetriedHasAWait(t *testing.T) {
+	h := http.Header{"Retry-After": {"5"}}
+	if got := model.ErrorFromStatus(401, h, ""); got.RetryAfter != 0 {
+		t.Errorf("waits %v for a refused key", got.RetryAfter)
+	}
+	if got := model.ErrorFromStatus(503, h, ""); got.RetryAfter == 0 {
+		t.Error("Retry-After is ignored")
+	}
+}
+
+func TestProseIsRecognised(t *testing.T) {
+	for message, want := range map[string]string{
+		"This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.":   "context_length_exceeded",
+		"prompt is too long: 210000 tokens > 200000 maximum":                                                    "context_length_exceeded",
+		"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).":               "context_length_exceeded",
+		"input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000":                           "context_length_exceeded",
+		"the request exceeds the available context size. try increasing the context size":                       "context_length_exceeded",
+		"Your credit balance is too low to access the Anthropic API.":                                           "insufficient_quota",
+		"API key not valid. Please pass a valid API key.":                                                       "invalid_api_key",
+		"You exceeded your current quota, please check your plan and billing details (Gemini's limit a minute)": "",
+		"max_tokens is too large: 100000. This model supports at most 16384 completion tokens":                  "",
+		"": "",
+	} {
+		if got := model.CodeFromMessage(message); got != want {
+			t.Errorf("%q: got %q, want %q", message, got, want)
+		}
+	}
+}
+
+func TestTheFirstCodeThatSaysSomethingWins(t *testing.T) {
+	for _, c := range []struct {
+		codes []string
+		want  string
+	}{
+		{[]string{"", "canary", "invalid_request_error", "not_found_error"}, "not_found_error"},
+		{[]string{"insufficient_quota", "rate_limit_error"}, "insufficient_quota"},
+		{[]string{"invalid_request_error"}, ""},
+		{nil, ""},
+	} {
+		if got := model.KnownCode(c.codes...); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.codes, got, c.want)
+		}
+	}
+}
+
+func TestTheSmallerOutputCapWins(t *testing.T) {
+	for _, c := range []struct{ request, configured, want int64 }{{0, 0, 0}, {5, 0, 5}, {0, 7, 7}, {5, 7, 5}, {9, 7, 7}, {-1, -1, 0}} {
+		if got := model.OutputCap(c.request, c.configured); got != c.want {
+			t.Errorf("%+v: got %d", c, got)
+		}
+	}
+}

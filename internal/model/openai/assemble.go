@@ -1,0 +1,181 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+)
+
+// delta is a piece of a reply: one choice of one chunk, or the whole of a plain reply.
+type delta struct {
+	text, reasoning, refusal string
+	calls                    []fragment
+	finish                   string
+}
+
+// fragment is a piece of one tool call.
+type fragment struct {
+	index                  int64
+	id, name, args, opaque string
+}
+
+// size is what onBytes counts.
+func (d delta) size() int {
+	n := len(d.text) + len(d.reasoning) + len(d.refusal)
+	for _, c := range d.calls {
+		n += len(c.args)
+	}
+	return n
+}
+
+// assembler puts a reply together.
+type assembler struct {
+	// newID makes an id for a call that came without one.
+	newID func() string
+
+	order     []loop.BlockKind
+	text      map[loop.BlockKind]*strings.Builder
+	calls     []*call
+	latest    map[int64]*call // by index
+	usage     loop.Usage
+	finish    string
+	started   bool // a choice was seen, be it empty
+	completed bool // the stream said that it is over
+	id, model string
+}
+
+type call struct {
+	id, name, opaque string
+	args             strings.Builder
+}
+
+func newAssembler(newID func() string) *assembler {
+	return &assembler{newID: newID, text: map[loop.BlockKind]*strings.Builder{}, latest: map[int64]*call{}}
+}
+
+// add takes the next piece.
+func (a *assembler) add(d delta) {
+	a.started = true
+	// One block a kind: content is one string in this API, however it is interleaved in the stream.
+	a.write(loop.BlockReasoning, d.reasoning)
+	a.write(loop.BlockText, d.text)
+	a.write(loop.BlockRefusal, d.refusal)
+	for _, f := range d.calls {
+		a.addCall(f)
+	}
+	if d.finish != "" {
+		a.finish = d.finish
+	}
+}
+
+func (a *assembler) write(kind loop.BlockKind, text string) {
+	if text == "" {
+		return
+	}
+	b := a.text[kind]
+	if b == nil {
+		b = &strings.Builder{}
+		a.text[kind] = b
+		a.order = append(a.order, kind)
+	}
+	b.WriteString(text)
+}
+
+func (a *assembler) addCall(f fragment) {
+	c := a.latest[f.index]
+	if c == nil || beginsNext(c, f) {
+		c = &call{}
+		a.latest[f.index] = c
+		a.calls = append(a.calls, c)
+	}
+	if c.id == "" {
+		c.id = f.id
+	}
+	// Some servers repeat the name in every fragment; others cut it in pieces before the arguments begin.
+	if f.name != c.name && c.args.Len() == 0 {
+		c.name += f.name
+	}
+	if f.opaque != "" {
+		c.opaque = f.opaque
+	}
+	c.args.WriteString(f.args)
+}
+
+// beginsNext tells whether a fragment is another call, though its index was used: some servers send every call as index 0.
+func beginsNext(c *call, f fragment) bool {
+	if f.id != "" && c.id != "" {
+		return f.id != c.id
+	}
+	return f.name != "" && c.args.Len() > 0 && json.Valid([]byte(c.args.String()))
+}
+
+// reply is what was put together so far. With whole false it broke off: its tool calls are left out, because a call whose
+// arguments are cut must never run.
+func (a *assembler) reply(whole bool) *loop.Reply {
+	r := &loop.Reply{Usage: a.usage, RequestID: a.id, Model: a.model}
+	for _, kind := range a.order {
+		text := a.text[kind].String()
+		if kind == loop.BlockText {
+			r.Blocks = append(r.Blocks, splitThinking(text)...)
+			continue
+		}
+		r.Blocks = append(r.Blocks, loop.Block{Kind: kind, Text: text})
+	}
+	if !whole {
+		return r
+	}
+	used := map[string]bool{}
+	for _, c := range a.calls {
+		if c.id == "" || used[c.id] {
+			c.id = a.newID()
+		}
+		used[c.id] = true
+		r.ToolCalls = append(r.ToolCalls, loop.ToolCall{ID: c.id, Name: c.name, Arguments: c.args.String(), Opaque: c.opaque})
+	}
+	r.Finish = finishReason(a.finish, len(a.calls) > 0, a.text[loop.BlockRefusal] != nil)
+	return r
+}
+
+// splitThinking takes a leading <think>…</think> out of the text: servers without a reasoning parser leave it there, and
+// what a model thinks is no part of its answer. Unclosed, all of it is thinking.
+func splitThinking(text string) []loop.Block {
+	const open, end = "<think>", "</think>"
+	rest, ok := strings.CutPrefix(strings.TrimLeft(text, " \t\r\n"), open)
+	if !ok {
+		return []loop.Block{{Kind: loop.BlockText, Text: text}}
+	}
+	thought, answer, _ := strings.Cut(rest, end)
+	var out []loop.Block
+	if strings.TrimSpace(thought) != "" {
+		out = append(out, loop.Block{Kind: loop.BlockReasoning, Text: thought})
+	}
+	if answer = strings.TrimLeft(answer, "\r\n"); answer != "" {
+		out = append(out, loop.Block{Kind: loop.BlockText, Text: answer})
+	}
+	return out
+}
+
+// finishReason maps the provider's word. Servers that say "stop" beside tool calls mean tool calls.
+func finishReason(word string, calls, refused bool) loop.FinishReason {
+	switch word {
+	case "length", "max_tokens", "model_length":
+		return loop.FinishLength
+	case "content_filter":
+		return loop.FinishContentFilter
+	}
+	switch {
+	case calls:
+		return loop.FinishToolCalls
+	case refused:
+		return loop.FinishRefusal
+	}
+	return loop.FinishStop
+}
+
+// brokenOff are finish reasons by which a server says that it failed within the reply.
+var brokenOff = map[string]bool{
+	"error":                        true, // OpenRouter
+	"abort":                        true, // vLLM
+	"insufficient_system_resource": true, // DeepSeek
+}

@@ -1,0 +1,78 @@
+package openai
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
+)
+
+// features say how a server wants to be asked. They are compared, so they stay plain values.
+type features struct {
+	// noStream: the server refuses to stream, so a plain reply is asked for.
+	noStream bool
+	// noUsageInStream: the server does not know stream_options.
+	noUsageInStream bool
+	// noResponseFormat: the server does not know response_format json_schema.
+	noResponseFormat bool
+	// completionTokens: the cap on a reply is called max_completion_tokens, else max_tokens.
+	completionTokens bool
+	// replayReasoning: the server wants the reasoning of earlier turns back (DeepSeek and Kimi with tools).
+	replayReasoning bool
+}
+
+// firstFeatures is what to begin with: OpenAI retired max_tokens, most compatible servers know nothing else.
+func firstFeatures(cfg model.Config) features {
+	return features{completionTokens: isOfficial(cfg.Endpoint)}
+}
+
+func isOfficial(endpoint string) bool {
+	if endpoint == "" {
+		return true
+	}
+	u, err := url.Parse(endpoint)
+	return err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".api.openai.com"))
+}
+
+// word finds "stream" and "streaming", but not stream_options: an underscore belongs to the word.
+var word = regexp.MustCompile(`(?i)\bstream(ing)?\b`)
+
+// adapt reads a rejection. It returns the features to try next, and false where the rejection is about none of them.
+func (f features) adapt(status int, e apiError) (features, bool) {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+	default:
+		return f, false
+	}
+	if model.CodeFromMessage(e.Message) != "" {
+		return f, false // too long a conversation, which servers explain with the names of our fields
+	}
+	next := f
+	switch {
+	case !f.noStream && !f.noUsageInStream && e.names("stream_options"):
+		next.noUsageInStream = true
+	case !f.noStream && (e.Param == "stream" || e.Param == "" && word.MatchString(e.Message)):
+		next.noStream = true
+	case !f.noResponseFormat && e.names("response_format"):
+		next.noResponseFormat = true
+	case f.completionTokens && e.names("max_completion_tokens"):
+		next.completionTokens = false
+	case !f.completionTokens && e.names("max_tokens"):
+		next.completionTokens = true
+	case e.names("reasoning_content"):
+		next.replayReasoning = !f.replayReasoning
+	}
+	return next, next != f
+}
+
+// adapted is adapt for the error of a call.
+func adapted(f features, err error) (features, bool) {
+	var status *statusError
+	if !errors.As(err, &status) {
+		return f, false
+	}
+	return f.adapt(status.status, status.api)
+}

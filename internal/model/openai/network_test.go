@@ -1,0 +1,148 @@
+package openai
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/modeltest"
+)
+
+func TestARedirectToAnotherHostIsNotFollowed(t *testing.T) {
+	thief := serve(t, answer{body: hello})
+	f := serve(t, answer{status: 307, header: map[string]string{"Location": thief.URL + "/v1/chat/completions"}})
+	_, err := generate(t, f.model(t, func(c *model.Config) { c.Headers = map[string]string{"X-Key": "canary"} }))
+	wantError(t, err, loop.CauseEndpointRefused, false)
+	if len(thief.requests) != 0 {
+		t.Error("the other host was asked")
+	}
+}
+
+func TestARedirectWithinTheHostIsFollowed(t *testing.T) {
+	f := serve(t, answer{status: 308, header: map[string]string{"Location": "/v2/chat/completions"}}, answer{body: hello})
+	reply, err := generate(t, f.model(t))
+	if err != nil || reply.Texts()[0] != "hello" {
+		t.Fatalf("got %+v, %v", reply, err)
+	}
+	if f.heads[1].Header.Get("Authorization") == "" || f.requests[1]["model"] != "m" {
+		t.Error("the request changed on its way")
+	}
+}
+
+func TestAMetadataAddressBehindANameIsRefused(t *testing.T) {
+	guard := &egress.Guard{Resolver: modeltest.Resolver(t, map[string]netip.Addr{"llm.example.com": netip.MustParseAddr("169.254.169.254")})}
+	cfg := model.Config{Model: "m", Endpoint: "http://llm.example.com/v1"}
+	var err error
+	if cfg.HTTP, err = model.NewHTTPClient(cfg, guard); err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = generate(t, m)
+	if e := wantError(t, err, loop.CauseEndpointRefused, false); !errors.Is(e, egress.ErrRefused) {
+		t.Errorf("got %v", e.Err)
+	}
+}
+
+func TestRepliesAreCapped(t *testing.T) {
+	big := strings.Repeat("x", 65<<10)
+	small := func(c *model.Config) { c.MaxReplyBytes = 64 << 10 }
+	asDefault := func(*model.Config) {}
+	cases := map[string]struct {
+		body string
+		cap  func(*model.Config)
+	}{
+		"17 MiB, by default": {`{"choices":[{"message":{"content":"` + strings.Repeat("x", 17<<20) + `"},"finish_reason":"stop"}]}`, asDefault},
+		"one event":          {chunk(`{"content":"`+big+`"}`, "") + done, small},
+		"many small events":  {strings.Repeat(chunk(`{"content":"`+big[:1<<10]+`"}`, ""), 65) + done, small},
+		"events of nothing":  {strings.Repeat(chunk(`{}`, ""), 8<<10) + done, small},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := generate(t, serve(t, answer{body: c.body}).model(t, c.cap))
+			if e := wantError(t, err, loop.CauseModelReplyInvalid, false); !strings.Contains(e.Detail, "larger") {
+				t.Errorf("detail %q", e.Detail)
+			}
+		})
+	}
+}
+
+func TestALongStreamOfSmallPiecesIsNoLargeReply(t *testing.T) {
+	// 40 KiB of text takes several times the cap on the wire.
+	f := serve(t, answer{body: strings.Repeat(chunk(`{"content":"`+strings.Repeat("x", 40)+`"}`, ""), 1<<10) + hello})
+	reply, err := generate(t, f.model(t, func(c *model.Config) { c.MaxReplyBytes = 64 << 10 }))
+	if err != nil || len(reply.Texts()[0]) != 40<<10+5 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConnectionsAreReused(t *testing.T) {
+	f := &fake{answers: []answer{{body: hello}, {status: 429, body: `{"error":{"message":"x"}}`}, {body: hello}}}
+	f.Server = httptest.NewUnstartedServer(f)
+	var opened atomic.Int32
+	f.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	f.Start()
+	t.Cleanup(f.Close)
+	m := f.model(t)
+	for range 4 {
+		_, _ = generate(t, m)
+	}
+	if opened.Load() != 1 || len(f.requests) != 4 {
+		t.Errorf("%d connections for %d calls", opened.Load(), len(f.requests))
+	}
+}
+
+func TestTheEndOfABodyIsNotWaitedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read, _ := io.Pipe() // never ends
+		start := time.Now()
+		closeBody(read)
+		if waited := time.Since(start); waited > drainWait {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+func TestAzureTakesItsKeyInAHeaderOfItsOwn(t *testing.T) {
+	for base, want := range map[string]bool{
+		"https://x.openai.azure.com/openai/deployments/d": true, "https://x.services.ai.azure.com/models": true,
+		"https://models.inference.ai.azure.com": false, "https://openai.azure.com.example.com": false,
+	} {
+		if isAzure(base) != want {
+			t.Errorf("%s: want %v", base, want)
+		}
+	}
+}
+
+func TestABadConfigurationIsRefusedWithoutShowingIt(t *testing.T) {
+	for name, cfg := range map[string]model.Config{
+		"no model":      {},
+		"bad endpoint":  {Model: "m", Endpoint: "ftp://CANARY"},
+		"key of lines":  {Model: "m", APIKey: "x\nCANARY"},
+		"header value":  {Model: "m", Headers: map[string]string{"X-A": "x\x00CANARY"}},
+		"bad CA bundle": {Model: "m", CABundle: []byte("CANARY")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := New(cfg); err == nil || strings.Contains(err.Error(), "CANARY") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
