@@ -1,0 +1,179 @@
+package transcript
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+)
+
+// Render writes events as people read them: plain text, one block an event.
+//
+// Control characters are written as escapes: models and tools wrote most of the text, and it must not reach the reader's
+// terminal as commands.
+func Render(w io.Writer, events []loop.Event) error {
+	r := &renderer{w: bufio.NewWriter(w)}
+	for i := range events {
+		if i > 0 {
+			r.write("\n")
+		}
+		r.event(&events[i])
+	}
+	return r.w.Flush()
+}
+
+type renderer struct{ w *bufio.Writer }
+
+// write ignores errors: bufio keeps the first, and Flush returns it.
+func (r *renderer) write(s string) { _, _ = r.w.WriteString(s) }
+
+// head writes the first line of an event: seq, time, who and what.
+// What models wrote cannot look like one: it is indented, or has no line feed.
+func (r *renderer) head(e *loop.Event, who, what string) {
+	what = strings.ReplaceAll(printable(what), "\n", `\n`)
+	r.write(fmt.Sprintf("#%d  %s  %s: %s\n", e.Seq, e.Time.UTC().Format(time.RFC3339), who, what))
+}
+
+// text writes an indented paragraph, nothing for an empty text.
+func (r *renderer) text(label, text string) {
+	text = strings.TrimRight(text, "\n")
+	if text == "" {
+		return
+	}
+	if label != "" {
+		text = label + ": " + text
+	}
+	for line := range strings.SplitSeq(printable(text), "\n") {
+		r.write(strings.TrimRight("    "+line, " ") + "\n")
+	}
+}
+
+func (r *renderer) event(e *loop.Event) {
+	switch {
+	case e.Opened != nil:
+		r.head(e, "operator", "opened by "+e.Opened.Holder)
+	case e.ModelReplied != nil:
+		r.replied(e, e.ModelReplied)
+	case e.ModelFailed != nil:
+		r.failed(e, e.ModelFailed)
+	case e.CallsStarted != nil:
+		r.head(e, "operator", "runs the approved calls "+strings.Join(e.CallsStarted.CallIDs, ", "))
+	case e.ToolsReturned != nil:
+		r.returned(e, e.ToolsReturned)
+	case e.Nudged != nil:
+		r.head(e, "operator", "nudge")
+		r.text("", e.Nudged.Text)
+	case e.Asked != nil:
+		r.head(e, "agent", fmt.Sprintf("asks (%s %s)", e.Asked.Kind, e.Asked.ID))
+		r.text("", e.Asked.Question)
+		r.text("calls", strings.Join(e.Asked.CallIDs, ", "))
+	case e.InputSeen != nil:
+		r.head(e, "user", "changed resumeInput without answering")
+	case e.Answered != nil:
+		r.head(e, "user", "answers "+e.Answered.QuestionID)
+		r.text("", e.Answered.Text)
+		r.text("denied", strings.Join(e.Answered.Denied, ", "))
+		r.text("reason", e.Answered.DenyReason)
+	case e.Compacted != nil:
+		r.head(e, "operator", fmt.Sprintf("replaced the conversation before the last %d messages", e.Compacted.Kept))
+		r.text("", e.Compacted.Summary)
+	case e.LimitReached != nil:
+		r.head(e, "operator", fmt.Sprintf("limit reached (%s), one call to wrap up follows", e.LimitReached.Reason))
+	case e.Finished != nil:
+		r.finished(e, e.Finished)
+	default:
+		r.head(e, "operator", strings.ToLower(string(e.Kind)))
+	}
+}
+
+func (r *renderer) replied(e *loop.Event, m *loop.ModelReplied) {
+	what := string(m.Purpose)
+	if m.Reply.Finish != "" {
+		what += ", " + string(m.Reply.Finish)
+	}
+	r.head(e, "model", fmt.Sprintf("%s, %s", what, usage(m.Reply.Usage)))
+	for _, b := range m.Reply.Blocks {
+		label := string(b.Kind)
+		if b.Kind == loop.BlockText {
+			label = ""
+		}
+		r.text(label, b.Text)
+	}
+	if v := m.Verdict; v != nil {
+		r.text("verdict", map[bool]string{true: "done", false: "not done"}[v.Answered])
+		r.text("because", v.Reasoning)
+	}
+	for _, c := range m.Reply.ToolCalls {
+		r.text("call "+c.ID, strings.TrimSpace(c.Name+" "+c.Arguments))
+	}
+	r.text("needs approval", strings.Join(m.NeedApproval, ", "))
+}
+
+func (r *renderer) failed(e *loop.Event, f *loop.ModelFailed) {
+	what := "failed"
+	if f.Interrupted {
+		what = "was interrupted"
+	}
+	r.head(e, "model", fmt.Sprintf("%s %s, %s", f.Purpose, what, usage(f.Usage)))
+	r.text(string(f.Cause), f.Message)
+	r.text("partial", f.Text)
+	if f.Retry && !f.RetryAt.IsZero() {
+		r.text("again at", f.RetryAt.UTC().Format(time.RFC3339))
+	}
+}
+
+func (r *renderer) returned(e *loop.Event, t *loop.ToolsReturned) {
+	r.head(e, "tools", fmt.Sprintf("%d results", len(t.Results)))
+	for _, res := range t.Results {
+		label := "result " + res.CallID
+		if res.IsError {
+			label = "error " + res.CallID
+		}
+		r.text(label, res.Name+"\n"+res.Content)
+	}
+	for _, item := range t.Todo {
+		r.text("", map[bool]string{true: "[x] ", false: "[ ] "}[item.Done]+item.Text)
+	}
+}
+
+func (r *renderer) finished(e *loop.Event, f *loop.Finished) {
+	what := "finished: " + string(f.Reason)
+	if f.Cause != "" {
+		what += " (" + string(f.Cause) + ")"
+	}
+	r.head(e, "operator", what)
+	r.text("", f.Message)
+	r.text("summary", f.Summary)
+	r.text("output", f.Output)
+}
+
+func usage(u loop.Usage) string {
+	s := fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)
+	if u.Estimated {
+		s += " (estimated)"
+	}
+	return s
+}
+
+// printable replaces what a terminal would act on. Line feeds, tabs, spaces of all widths and what joins emoji stay.
+func printable(s string) string {
+	safe := func(c rune) bool {
+		return c == '\n' || c == '\t' || c == '\u200d' || unicode.IsPrint(c) || unicode.Is(unicode.Zs, c)
+	}
+	if strings.IndexFunc(s, func(c rune) bool { return !safe(c) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, c := range s {
+		if safe(c) {
+			b.WriteRune(c)
+			continue
+		}
+		fmt.Fprintf(&b, "\\u%04x", c)
+	}
+	return b.String()
+}

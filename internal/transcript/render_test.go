@@ -1,0 +1,61 @@
+package transcript_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript/transcripttest"
+)
+
+// What a whole transcript looks like is in testdata/v1/events.txt.
+
+func TestRenderedTextCannotActOnATerminal(t *testing.T) {
+	for name, tc := range map[string]struct{ why, text, want string }{
+		"colours":          {"an escape sequence may do anything", "a\x1b[31mb", `a\u001b[31mb`},
+		"C1":               {"some terminals take U+009B for ESC [", "a\u009b31mb", `a\u009b31mb`},
+		"carriage return":  {"it would overwrite the line's head", "a\rb", `a\u000db`},
+		"bidi override":    {"it would reorder what is read", "a\u202eb", `a\u202eb`},
+		"letters":          {"text in any script stays", "naïve 日本語", "naïve 日本語"},
+		"emoji":            {"joined ones stay whole", "👩\u200d💻", "👩\u200d💻"},
+		"space, no break":  {"it is a space", "10\u00a0km", "10\u00a0km"},
+		"tab":              {"code has them", "a\tb", "a\tb"},
+		"another event":    {"lines are indented, so none looks like an event's head", "a\n#9  2026", "a\n    #9  2026"},
+		"trailing newline": {"no empty lines at the end", "a\n\n", "a"},
+	} {
+		var out bytes.Buffer
+		if err := transcript.Render(&out, []loop.Event{textEvent(1, tc.text)}); err != nil {
+			t.Fatal(err)
+		}
+		_, body, _ := strings.Cut(out.String(), "\n")
+		if want := "    " + tc.want + "\n"; body != want {
+			t.Errorf("%s: %q, want %q: %s", name, body, want, tc.why)
+		}
+	}
+}
+
+func TestRenderedHeadIsOneLine(t *testing.T) {
+	e := transcripttest.Samples()[2]
+	e.CallsStarted = &loop.CallsStarted{CallIDs: []string{"c\n#9  2026-03-04T05:06:10Z  operator: finished: Completed"}}
+	var out bytes.Buffer
+	if err := transcript.Render(&out, []loop.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("a call id that a model wrote forged an event:\n%s", &out)
+	}
+}
+
+func TestRenderTellsOfAFailedWrite(t *testing.T) {
+	full := errors.New("disk full")
+	if err := transcript.Render(writerFunc(func([]byte) (int, error) { return 0, full }), transcripttest.Samples()); !errors.Is(err, full) {
+		t.Errorf("want %v, got %v", full, err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
