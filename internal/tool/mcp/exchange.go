@@ -1,0 +1,87 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// exchange is what is known about one JSON-RPC call's way through HTTP. The SDK's errors do not tell a request that never
+// left from one whose answer was lost, so the wall notes it here.
+type exchange struct {
+	mu sync.Mutex
+	id jsonrpc.ID
+	// handed: the request was handed to the HTTP transport. asked: that wanted a connection. connected: there was one, so
+	// from here on the server may have seen the request.
+	handed, asked, connected bool
+	// status is the last HTTP status that was no success, 0 for none.
+	status int
+	// err is the last transport error.
+	err error
+	// answered: a whole JSON-RPC response to this call arrived.
+	answered bool
+	// tooLarge: the answer passed maxBodyBytes.
+	tooLarge bool
+	// sessionGone: the server does not know the session any more, so it did not look at the call.
+	sessionGone bool
+	// resumes counts the attempts to fetch the rest of a broken stream since the last event.
+	resumes int
+}
+
+type exchangeKey struct{}
+
+func withExchange(ctx context.Context, ex *exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, ex)
+}
+
+func exchangeOf(ctx context.Context) *exchange {
+	ex, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return ex
+}
+
+func (ex *exchange) set(f func(ex *exchange)) {
+	if ex == nil {
+		return
+	}
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	f(ex)
+}
+
+func (ex *exchange) callID() (id jsonrpc.ID) {
+	ex.set(func(ex *exchange) { id = ex.id })
+	return id
+}
+
+// facts is a copy of an exchange, to decide on.
+type facts struct {
+	status int
+	err    error
+
+	neverSent, answered, tooLarge, sessionGone bool
+}
+
+func (ex *exchange) facts() facts {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return facts{
+		status: ex.status, err: ex.err, answered: ex.answered, tooLarge: ex.tooLarge, sessionGone: ex.sessionGone,
+		// A transport that is not net/http's may not call the hooks; then only a request it never got is certain.
+		neverSent: !ex.handed || (ex.asked && !ex.connected),
+	}
+}
+
+// traced adds the hooks that tell whether a request got a connection.
+func (ex *exchange) traced(req *http.Request) *http.Request {
+	if ex == nil {
+		return req
+	}
+	trace := &httptrace.ClientTrace{
+		GetConn: func(string) { ex.set(func(ex *exchange) { ex.asked = true }) },
+		GotConn: func(httptrace.GotConnInfo) { ex.set(func(ex *exchange) { ex.connected = true }) },
+	}
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
+}

@@ -1,0 +1,54 @@
+package mcp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+const (
+	// maxName is the longest tool name that all providers take.
+	maxName = 64
+	// maxPrefix is what a toolset's name keeps when the whole is too long: the tool's own name tells the model more.
+	maxPrefix = 20
+	hashLen   = 8
+	separator = "__"
+)
+
+// visibleName is the name under which the model knows a tool: toolset__tool, of the characters that all providers take.
+//
+// It is a function of the two names alone, so a tool keeps its name whatever else the server lists, and no tool can take
+// the name of one that is gone. A name that had to be changed carries a hash of the original, which keeps names that look
+// alike after the change apart.
+func visibleName(toolset, tool string) string {
+	prefix, name := plain(toolset), plain(tool)
+	full := prefix + separator + name
+	// Toolset names are DNS names and hold no underscore, so an unchanged name has only one reading.
+	if prefix == toolset && name == tool && len(full) <= maxName {
+		return full
+	}
+	return hashed(prefix, name, toolset+"\x00"+tool)
+}
+
+// hashed joins the parts, cut as far as needed, and a short hash of identity.
+func hashed(prefix, name, identity string) string {
+	sum := sha256.Sum256([]byte(identity))
+	hash := hex.EncodeToString(sum[:])[:hashLen]
+	room := maxName - len(separator) - len("_") - hashLen
+	if len(prefix)+len(name) > room {
+		prefix = prefix[:min(len(prefix), maxPrefix)]
+		name = name[:min(len(name), room-len(prefix))]
+	}
+	return prefix + separator + name + "_" + hash
+}
+
+// plain replaces every character that some provider refuses.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, s)
+}

@@ -1,0 +1,119 @@
+package mcp
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/glob"
+)
+
+// Tool is one tool of a server, as the toolset's policy leaves it.
+type Tool struct {
+	// Definition is what the model is told. Its name is the model-visible one.
+	Definition loop.ToolDefinition
+	// ServerName is the tool's name at its server.
+	ServerName string
+	// Digest is the hex SHA-256 of what a user agrees to with the tool: its name at the server, description, input schema
+	// and annotations. It does not depend on the order of JSON keys.
+	Digest string
+}
+
+// describe turns a server's list into the toolset's tools, sorted by the server's names: an order that does not depend on
+// the server keeps a provider's prompt cache warm.
+func describe(cfg Config, listed []*sdk.Tool) []Tool {
+	tools := make([]Tool, 0, len(listed))
+	for _, t := range listed {
+		if t == nil || t.Name == "" || !allowed(cfg, t.Name) {
+			continue
+		}
+		schema := schemaOf(t)
+		tools = append(tools, Tool{
+			ServerName: t.Name,
+			Digest:     digest(t, schema),
+			Definition: loop.ToolDefinition{
+				Name:            visibleName(cfg.Name, t.Name),
+				Description:     t.Description,
+				InputSchema:     schema,
+				RequireApproval: needsApproval(cfg, t),
+				Repeatable:      repeatable(cfg, t.Annotations),
+			},
+		})
+	}
+	slices.SortStableFunc(tools, func(a, b Tool) int { return strings.Compare(a.ServerName, b.ServerName) })
+	// A server that lists a name twice has one tool of that name.
+	return slices.CompactFunc(tools, func(a, b Tool) bool { return a.ServerName == b.ServerName })
+}
+
+func allowed(cfg Config, name string) bool {
+	if glob.Any(cfg.Deny, name) {
+		return false
+	}
+	return len(cfg.Allow) == 0 || glob.Any(cfg.Allow, name)
+}
+
+// schemaOf is the tool's input schema as JSON with sorted keys, nil where the server gives none.
+func schemaOf(t *sdk.Tool) json.RawMessage {
+	if _, isObject := t.InputSchema.(map[string]any); !isObject {
+		return nil
+	}
+	raw, err := marshal(t.InputSchema)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// marshal is json.Marshal without the escapes for HTML, which only cost the model tokens.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func digest(t *sdk.Tool, schema json.RawMessage) string {
+	// A marshalled list of marshalled parts: no two different tools give the same bytes.
+	annotations, _ := json.Marshal(t.Annotations)
+	sum, _ := json.Marshal([]string{t.Name, t.Description, string(schema), string(annotations)})
+	h := sha256.Sum256(sum)
+	return hex.EncodeToString(h[:])
+}
+
+// needsApproval is the policy of RequireApproval and ApprovalTools.
+func needsApproval(cfg Config, t *sdk.Tool) bool {
+	if glob.Any(cfg.ApprovalTools, t.Name) {
+		return true
+	}
+	switch cfg.RequireApproval {
+	case ApproveNever:
+		return false
+	case ApproveDestructive:
+		// A hint of a server that is not trusted proves nothing.
+		return !cfg.TrustAnnotations || !harmless(t.Annotations)
+	default:
+		return true
+	}
+}
+
+// harmless: the tool says that it changes nothing, or that what it changes is only added.
+func harmless(a *sdk.ToolAnnotations) bool {
+	if a == nil {
+		return false
+	}
+	return a.ReadOnlyHint || (a.DestructiveHint != nil && !*a.DestructiveHint)
+}
+
+// repeatable: a call whose outcome was lost may run again.
+func repeatable(cfg Config, a *sdk.ToolAnnotations) bool {
+	return cfg.TrustAnnotations && a != nil && (a.ReadOnlyHint || a.IdempotentHint)
+}
