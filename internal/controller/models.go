@@ -1,0 +1,277 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/anthropic"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/gemini"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/limit"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/openai"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/scripted"
+)
+
+// secretRetry is when a missing Secret is looked for again: Secrets are never watched.
+const secretRetry = 5 * time.Second
+
+// defaultRequestTimeout bounds a model call whose AgentModel sets none.
+const defaultRequestTimeout = 10 * time.Minute
+
+// Models makes model clients of AgentModels, and keeps what all tasks of one share: connections and limits.
+type Models struct {
+	cached client.Reader
+	live   client.Reader
+	guard  *egress.Guard
+	def    types.NamespacedName
+	clock  loop.Clock
+	// wake looks at a task again, because what it waited for may be there.
+	wake func(types.NamespacedName)
+
+	mu          sync.Mutex
+	shared      map[types.UID]*sharedModel
+	toolClients map[string]*httpClient
+}
+
+// sharedModel is what outlives a single call. A new generation of the object gets a new one.
+type sharedModel struct {
+	generation int64
+	http       *http.Client
+	limiter    *limit.Limiter
+	// model is the client made with the credentials of this digest.
+	credentials string
+	model       loop.Model
+	// queue are the tasks that wait for a slot, in the order in which they came.
+	queue waitQueue
+}
+
+// resolvedModel is an AgentModel that can be called.
+type resolvedModel struct {
+	object *v1alpha1.AgentModel
+	model  loop.Model
+	queue  *waitQueue
+}
+
+func (m *resolvedModel) displayName(namespace string) string {
+	if m.object.Namespace == namespace {
+		return m.object.Name
+	}
+	return m.object.Namespace + "/" + m.object.Name
+}
+
+// NewModels makes a Models. live must not be a cache: Secrets are read through it.
+func NewModels(cached, live client.Reader, guard *egress.Guard, def types.NamespacedName, clock loop.Clock) *Models {
+	return &Models{cached: cached, live: live, guard: guard, def: def, clock: clock, wake: func(types.NamespacedName) {},
+		shared: map[types.UID]*sharedModel{}, toolClients: map[string]*httpClient{}}
+}
+
+// forTask finds the model of a task: the one it names, else the one that it started with, else the namespace's default, else the operator's.
+func (m *Models) forTask(ctx context.Context, task *v1alpha1.AgentTask) (*resolvedModel, error) {
+	key := client.ObjectKey{Namespace: task.Namespace, Name: "default"}
+	if ref := task.Spec.ModelRef; ref != nil {
+		key.Name = ref.Name
+		return m.get(ctx, key)
+	}
+	if started := task.Status.Model; started != "" && task.Status.StartTime != nil {
+		key.Name = started
+		if ns, name, ok := strings.Cut(started, "/"); ok {
+			key = client.ObjectKey{Namespace: ns, Name: name}
+		}
+		return m.get(ctx, key)
+	}
+	object := &v1alpha1.AgentModel{}
+	err := m.cached.Get(ctx, key, object)
+	switch {
+	case err == nil:
+		return m.build(ctx, object)
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	case m.def.Name != "":
+		return m.get(ctx, m.def)
+	}
+	return nil, &Waiting{Reason: "ModelNotFound", Message: fmt.Sprintf(
+		"No model: set spec.modelRef.name, or create an AgentModel named \"default\" in namespace %q.", task.Namespace)}
+}
+
+func (m *Models) get(ctx context.Context, key client.ObjectKey) (*resolvedModel, error) {
+	object := &v1alpha1.AgentModel{}
+	if err := m.cached.Get(ctx, key, object); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, &Waiting{Reason: "ModelNotFound", Message: fmt.Sprintf(
+				"AgentModel %q is not in namespace %q: create it, and the task goes on.", key.Name, key.Namespace)}
+		}
+		return nil, err
+	}
+	return m.build(ctx, object)
+}
+
+// build makes the client of an AgentModel with its credentials as they are now.
+func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resolvedModel, error) {
+	if object.Spec.Provider == v1alpha1.ProviderScripted {
+		shared := m.share(object, nil)
+		limited := shared.limiter.Wrap(scripted.New(script(object.Spec.Scripted)))
+		return &resolvedModel{object: object, model: limited, queue: &shared.queue}, nil
+	}
+	cfg, err := m.config(ctx, object)
+	if err != nil {
+		return nil, err
+	}
+	httpClient, err := m.client(object)
+	if err != nil {
+		return nil, invalidModel(object.Name, err)
+	}
+	cfg.HTTP = httpClient
+	shared := m.share(object, httpClient)
+	credentials := credentialsDigest(cfg.APIKey, cfg.Headers)
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if shared.model == nil || shared.credentials != credentials {
+		raw, err := newProvider(object.Spec.Provider, cfg)
+		if err != nil {
+			return nil, invalidModel(object.Name, err)
+		}
+		shared.model, shared.credentials = shared.limiter.Wrap(raw), credentials
+	}
+	return &resolvedModel{object: object, model: shared.model, queue: &shared.queue}, nil
+}
+
+func invalidModel(name string, err error) *Waiting {
+	return &Waiting{Reason: "ModelInvalid", Message: fmt.Sprintf("AgentModel %q cannot be used: %s. Correct it, and the task goes on.", name, loop.Cut(err.Error(), 300))}
+}
+
+func newProvider(p v1alpha1.Provider, cfg model.Config) (loop.Model, error) {
+	switch p {
+	case v1alpha1.ProviderAnthropic:
+		return anthropic.New(cfg)
+	case v1alpha1.ProviderGemini:
+		return gemini.New(cfg)
+	}
+	return openai.New(cfg)
+}
+
+// client is the HTTP client of an AgentModel's generation.
+func (m *Models) client(object *v1alpha1.AgentModel) (*http.Client, error) {
+	m.mu.Lock()
+	s := m.shared[object.UID]
+	m.mu.Unlock()
+	if s != nil && s.generation == object.Generation && s.http != nil {
+		return s.http, nil
+	}
+	return model.NewHTTPClient(model.Config{CABundle: []byte(object.Spec.CABundle)}, m.guard)
+}
+
+// share finds what outlives a call. A new generation gets a new client, but keeps the calls in flight and the rates.
+func (m *Models) share(object *v1alpha1.AgentModel, c *http.Client) *sharedModel {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.shared[object.UID]
+	if s == nil {
+		s = &sharedModel{limiter: limit.New(limits(object.Spec.Limits), m.clock.Now)}
+		s.limiter.OnRelease = func() { s.queue.wakeNext(m.wake) }
+		m.shared[object.UID] = s
+	}
+	if s.generation != object.Generation {
+		if s.http != nil {
+			s.http.CloseIdleConnections()
+		}
+		s.limiter.SetLimits(limits(object.Spec.Limits))
+		s.generation, s.http, s.model = object.Generation, c, nil
+	}
+	return s
+}
+
+func limits(in *v1alpha1.ModelLimits) limit.Limits {
+	if in == nil {
+		return limit.Limits{}
+	}
+	return limit.Limits{
+		MaxConcurrent: int(deref(in.MaxConcurrent)), RequestsPerMinute: deref(in.RequestsPerMinute), TokensPerMinute: deref(in.TokensPerMinute),
+	}
+}
+
+// config resolves an AgentModel to plain values. Its errors are *Waiting where a user can mend them.
+func (m *Models) config(ctx context.Context, object *v1alpha1.AgentModel) (model.Config, error) {
+	sp := &object.Spec
+	cfg := model.Config{
+		Model: sp.Model, Endpoint: sp.Endpoint, Query: sp.Query, CABundle: []byte(sp.CABundle), RequestTimeout: defaultRequestTimeout,
+	}
+	if d := duration(sp.RequestTimeout); d > 0 {
+		cfg.RequestTimeout = d
+	}
+	if sp.Endpoint != "" {
+		if err := m.guard.CheckURL(sp.Endpoint); err != nil {
+			return cfg, &Waiting{Reason: "EndpointRefused", Message: fmt.Sprintf("AgentModel %q: %s. Correct spec.endpoint, or have the operator's --allow-egress opened for it.", object.Name, err)}
+		}
+	}
+	var err error
+	if cfg.Parameters, err = parameters(sp.Parameters); err != nil {
+		return cfg, invalidModel(object.Name, err)
+	}
+	if sp.CredentialsRef != nil {
+		if cfg.APIKey, err = m.secret(ctx, object.Namespace, sp.CredentialsRef); err != nil {
+			return cfg, err
+		}
+	}
+	cfg.Headers, err = m.headers(ctx, object.Namespace, sp.Headers)
+	return cfg, err
+}
+
+func parameters(in *v1alpha1.ModelParameters) (model.Parameters, error) {
+	var out model.Parameters
+	if in == nil {
+		return out, nil
+	}
+	for _, f := range []struct {
+		name string
+		from *string
+		to   **float64
+	}{
+		{"temperature", in.Temperature, &out.Temperature}, {"topP", in.TopP, &out.TopP},
+		{"frequencyPenalty", in.FrequencyPenalty, &out.FrequencyPenalty}, {"presencePenalty", in.PresencePenalty, &out.PresencePenalty},
+	} {
+		if f.from == nil {
+			continue
+		}
+		v, err := strconv.ParseFloat(*f.from, 64)
+		if err != nil {
+			return out, fmt.Errorf("parameters.%s %q is no decimal number", f.name, *f.from)
+		}
+		*f.to = &v
+	}
+	out.Seed, out.StopSequences, out.MaxOutputTokens = in.Seed, in.Stop, deref(in.MaxOutputTokens)
+	out.ReasoningEffort = strings.ToLower(string(in.ReasoningEffort))
+	return out, nil
+}
+
+func script(in *v1alpha1.Script) scripted.Script {
+	var out scripted.Script
+	if in == nil {
+		return out
+	}
+	out.FailAtEnd = in.AtEnd == v1alpha1.ScriptFail
+	for _, r := range in.Replies {
+		reply := scripted.Reply{Text: deref(r.Text), Delay: duration(r.Delay), Error: scripted.Failures[string(r.Error)]}
+		if u := r.Usage; u != nil {
+			reply.Usage = loop.Usage{InputTokens: deref(u.InputTokens), OutputTokens: deref(u.OutputTokens)}
+			reply.Usage.TotalTokens = reply.Usage.Total()
+		}
+		for _, c := range r.ToolCalls {
+			reply.ToolCalls = append(reply.ToolCalls, loop.ToolCall{Name: c.Name, Arguments: deref(c.Arguments)})
+		}
+		out.Replies = append(out.Replies, reply)
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
+)
+
+// recheck is how often a model or a toolset is looked at without a change of its own: Secrets are not watched, and a tool
+// server may come and go.
+const recheck = 30 * time.Second
+
+// readyCondition is Ready, by what resolving gave. No call is spent to find out.
+func readyCondition(conditions []metav1.Condition, generation int64, err error, ok string, now time.Time) ([]metav1.Condition, error) {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Resolved", Message: ok,
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+	}
+	var w *Waiting
+	switch {
+	case errors.As(err, &w):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, w.Reason, w.Message
+	case err != nil:
+		return nil, err
+	}
+	out := append([]metav1.Condition{}, conditions...)
+	meta.SetStatusCondition(&out, c)
+	return out, nil
+}
+
+func setupModelController(mgr ctrl.Manager, models *Models) error {
+	c := mgr.GetClient()
+	reconcileModel := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		object := &v1alpha1.AgentModel{}
+		if err := c.Get(ctx, req.NamespacedName, object); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		_, err := models.build(ctx, object)
+		next := object.DeepCopy()
+		next.Status.ObservedGeneration = object.Generation
+		if next.Status.Conditions, err = readyCondition(object.Status.Conditions, object.Generation, err, "The model can be called.", models.clock.Now()); err != nil {
+			return reconcile.Result{}, err
+		}
+		if !equality.Semantic.DeepEqual(object.Status, next.Status) {
+			if err := c.Status().Patch(ctx, next, client.MergeFrom(object)); err != nil {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+		}
+		return reconcile.Result{RequeueAfter: recheck}, nil
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("agentmodel").
+		For(&v1alpha1.AgentModel{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).Complete(reconcileModel)
+}
+
+func setupToolsetController(mgr ctrl.Manager, models *Models, pool *mcp.Pool) error {
+	c := mgr.GetClient()
+	reconcileToolset := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		object := &v1alpha1.AgentToolset{}
+		if err := c.Get(ctx, req.NamespacedName, object); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		tools, err := discover(ctx, models, pool, object)
+		next := object.DeepCopy()
+		next.Status.ObservedGeneration = object.Generation
+		if err == nil {
+			next.Status.Tools, next.Status.ToolCount = discovered(tools), ptr(int32(len(tools)))
+		}
+		if next.Status.Conditions, err = readyCondition(object.Status.Conditions, object.Generation, err, "The tools were listed.", models.clock.Now()); err != nil {
+			return reconcile.Result{}, err
+		}
+		if !equality.Semantic.DeepEqual(object.Status, next.Status) {
+			if err := c.Status().Patch(ctx, next, client.MergeFrom(object)); err != nil {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+		}
+		return reconcile.Result{RequeueAfter: recheck}, nil
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("agenttoolset").
+		For(&v1alpha1.AgentToolset{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).Complete(reconcileToolset)
+}
+
+func discover(ctx context.Context, models *Models, pool *mcp.Pool, set *v1alpha1.AgentToolset) ([]mcp.Tool, error) {
+	id, cfg, err := models.toolset(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := pool.Tools(ctx, id, cfg)
+	var away *mcp.UnavailableError
+	if errors.As(err, &away) {
+		return nil, &Waiting{Reason: "ToolsetUnavailable", Message: loop.Cut(away.Error(), 500) + "."}
+	}
+	return tools, err
+}
+
+// maxListedTools bounds what a status lists.
+const maxListedTools = 512
+
+func discovered(tools []mcp.Tool) []v1alpha1.DiscoveredTool {
+	var out []v1alpha1.DiscoveredTool
+	seen := map[string]bool{}
+	for _, t := range tools {
+		if len(out) == maxListedTools || seen[t.ServerName] || len(t.ServerName) > 256 {
+			continue
+		}
+		seen[t.ServerName] = true
+		out = append(out, v1alpha1.DiscoveredTool{Name: t.ServerName, Digest: t.Digest, RequiresApproval: ptr(t.Definition.RequireApproval)})
+	}
+	return out
+}

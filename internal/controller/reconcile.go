@@ -1,0 +1,38 @@
+package controller
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=agentloop.dev,resources=agenttasks,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=agentloop.dev,resources=agenttasks/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=agentloop.dev,resources=agenttranscripts,verbs=get;create;update
+// +kubebuilder:rbac:groups=agentloop.dev,resources=agentmodels;agenttoolsets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=agentloop.dev,resources=agentmodels/status;agenttoolsets/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+
+// Reconcile runs at most one turn of a task, and projects what its journal then says to status.
+func (r *TaskReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	task := &v1alpha1.AgentTask{}
+	if err := r.Client.Get(ctx, req.NamespacedName, task); err != nil {
+		r.sessions.drop(req.NamespacedName)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !task.DeletionTimestamp.IsZero() {
+		r.sessions.drop(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if task.Finished() {
+		r.sessions.drop(req.NamespacedName)
+		return r.afterEnd(ctx, task)
+	}
+	out := r.turn(ctx, task)
+	return r.report(ctx, task, out)
+}

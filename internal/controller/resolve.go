@@ -1,0 +1,189 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
+)
+
+// plan is a task with every reference resolved: all that the loop needs.
+type plan struct {
+	spec   loop.Spec
+	engine *loop.Engine
+	// model is the AgentModel's name, for people.
+	model   string
+	pricing *v1alpha1.Pricing
+	// waiting: something is not there yet, so no call can be made.
+	waiting *Waiting
+	// invalid: the spec can never run.
+	invalid *loop.Finished
+	// notice is worth telling though the task goes on, such as a toolset that is away.
+	notice *Waiting
+	tools  *mcp.Set
+	// queues are where the task waits when a model has no slot for it.
+	queues []*waitQueue
+}
+
+// toolDigests are recorded when the task starts: a server must not swap a tool for another later.
+func (p *plan) toolDigests(s *loop.State) map[string]string {
+	if s.Started() || p.tools == nil {
+		return nil
+	}
+	return p.tools.Digests
+}
+
+// resolve turns a task's spec and references into plain values. A missing reference is not an error but makes the plan wait.
+func (r *TaskReconciler) resolve(ctx context.Context, task *v1alpha1.AgentTask, s *loop.State) (*plan, error) {
+	p := &plan{
+		spec:   plainSpec(&task.Spec),
+		engine: &loop.Engine{Clock: r.Clock, Tools: loop.ToolboxFunc(noTool)},
+	}
+	p.spec.MaxTurnAttempts = r.MaxTurnAttempts
+	if p.invalid = compile(&task.Spec, &p.spec); p.invalid != nil {
+		return p, nil
+	}
+	if err := r.resolveModels(ctx, task, p); err != nil {
+		return p.orWait(err)
+	}
+	return p.orWait(r.resolveTools(ctx, task, s, p))
+}
+
+// orWait makes a missing reference something to wait for.
+func (p *plan) orWait(err error) (*plan, error) {
+	var w *Waiting
+	if errors.As(err, &w) {
+		p.waiting = w
+		return p, nil
+	}
+	return p, err
+}
+
+// plainSpec copies what needs no looking up.
+func plainSpec(in *v1alpha1.AgentTaskSpec) loop.Spec {
+	sp := loop.Spec{
+		Prompt: in.Prompt, Instructions: in.Instructions,
+		MaxIterations: int64(derefOr(in.MaxIterations, 50)), MaxTokens: deref(in.MaxTokens),
+		MaxDuration: duration(in.MaxDuration), InputTimeout: duration(in.InputTimeout),
+		Strategy: loop.StrategySignal, Nudge: in.Nudge, NoProgressTurns: int(derefOr(in.NoProgressTurns, 10)),
+		WrapUp: in.OnLimit == v1alpha1.LimitWrapUp, ProgressLog: true,
+		Cancel: deref(in.Cancel), Suspend: deref(in.Suspend),
+		ResumeInput: deref(in.ResumeInput), ResumeInputID: in.ResumeInputID,
+	}
+	if c := in.Context; c != nil {
+		sp.Fresh, sp.ProgressLog = c.Mode == v1alpha1.ContextFresh, derefOr(c.ProgressLog, true)
+	}
+	if c := in.Completion; c != nil {
+		if c.Strategy != "" {
+			sp.Strategy = loop.Strategy(c.Strategy)
+		}
+		if c.Judge != nil {
+			sp.Criteria, sp.JudgeInstructions = c.Judge.Criteria, c.Judge.Instructions
+		}
+	}
+	return sp
+}
+
+// compile checks what the API server cannot: a wrong expression or schema ends the task before its first call, not at turn 37.
+func compile(in *v1alpha1.AgentTaskSpec, sp *loop.Spec) *loop.Finished {
+	var err error
+	if in.Completion != nil && in.Completion.StopWhen != "" {
+		if sp.StopWhen, err = loop.CompilePredicate(in.Completion.StopWhen); err != nil {
+			return invalidSpec(loop.CauseInvalidStopWhen, "spec.completion.stopWhen is no valid CEL expression: %s. Correct it and create the task anew.", err)
+		}
+	}
+	if in.OutputSchema != nil {
+		if sp.Output, err = loop.CompileSchema(in.OutputSchema.Raw); err != nil {
+			return invalidSpec(loop.CauseInvalidOutputSchema, "spec.outputSchema is no valid JSON Schema: %s. Correct it and create the task anew.", err)
+		}
+	}
+	return nil
+}
+
+func invalidSpec(cause loop.Cause, format string, err error) *loop.Finished {
+	return &loop.Finished{Reason: loop.ExitError, Cause: cause, Message: loop.Cut(fmt.Sprintf(format, err), 1500)}
+}
+
+// resolveModels finds the task's model, and the judge's.
+func (r *TaskReconciler) resolveModels(ctx context.Context, task *v1alpha1.AgentTask, p *plan) error {
+	m, err := r.Models.forTask(ctx, task)
+	if err != nil {
+		return err
+	}
+	p.model, p.pricing, p.engine.Model = m.displayName(task.Namespace), m.object.Spec.Pricing, m.model
+	p.queues = append(p.queues, m.queue)
+	p.spec.ContextWindowTokens = deref(m.object.Spec.ContextWindowTokens)
+	if params := m.object.Spec.Parameters; params != nil {
+		p.spec.ReplyTokens = deref(params.MaxOutputTokens)
+	}
+	if retry := m.object.Spec.Retry; retry != nil {
+		p.spec.MaxAttempts = int(deref(retry.MaxAttempts))
+	}
+	c := task.Spec.Completion
+	if c == nil || c.Judge == nil || c.Judge.ModelRef == nil {
+		return nil
+	}
+	judge, err := r.Models.get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: c.Judge.ModelRef.Name})
+	if err != nil {
+		return err
+	}
+	p.engine.Judge = judge.model
+	p.queues = append(p.queues, judge.queue)
+	return nil
+}
+
+// resolveTools finds the tools of the task's toolsets.
+func (r *TaskReconciler) resolveTools(ctx context.Context, task *v1alpha1.AgentTask, s *loop.State, p *plan) error {
+	if len(task.Spec.Toolsets) == 0 {
+		return nil
+	}
+	var sources []mcp.Source
+	for _, ref := range task.Spec.Toolsets {
+		key := client.ObjectKey{Namespace: task.Namespace, Name: ref.Name}
+		set := &v1alpha1.AgentToolset{}
+		if err := r.Client.Get(ctx, key, set); err != nil {
+			if apierrors.IsNotFound(err) {
+				return &Waiting{
+					Reason:  "ToolsetNotFound",
+					Message: fmt.Sprintf("AgentToolset %q is not in namespace %q: create it, or correct spec.toolsets.", ref.Name, task.Namespace),
+				}
+			}
+			return err
+		}
+		id, cfg, err := r.Models.toolset(ctx, set)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, mcp.Source{Key: id, Config: cfg, TaskAllow: ref.Allow, Required: deref(ref.Required)})
+	}
+	tools, err := r.Tools.Resolve(ctx, sources, s.ToolDigests)
+	var unavailable *mcp.UnavailableError
+	switch {
+	case errors.As(err, &unavailable):
+		return toolsetUnavailable(unavailable, "The task waits for it, since spec.toolsets says required.", 5*time.Second)
+	case err != nil && ctx.Err() == nil:
+		return &Waiting{Reason: "ToolsetInvalid", Message: loop.Cut(err.Error(), 500) + ". Correct spec.toolsets."}
+	case err != nil:
+		return err
+	}
+	p.tools, p.spec.Tools, p.engine.Tools = tools, tools.Definitions, tools
+	if len(tools.Unavailable) > 0 {
+		p.notice = toolsetUnavailable(&tools.Unavailable[0], "The task goes on without its tools.", 0)
+	}
+	return nil
+}
+
+func toolsetUnavailable(e *mcp.UnavailableError, consequence string, after time.Duration) *Waiting {
+	return &Waiting{Reason: "ToolsetUnavailable", Message: loop.Cut(e.Error(), 500) + ". " + consequence, After: after}
+}
+
+func noTool(context.Context, loop.ToolCall) loop.ToolResult {
+	return loop.ToolResult{Content: "This task has no toolsets.", IsError: true}
+}

@@ -1,0 +1,187 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
+)
+
+const (
+	// fencedPause keeps a process that lost a task from taking it back at once; if it lost the lease, it exits within this time.
+	fencedPause = 15 * time.Second
+	// damagedPause is how often a journal that cannot be read is looked at again.
+	damagedPause = 5 * time.Minute
+	// maxPause bounds every wait, so that a missed event costs minutes, not for ever.
+	maxPause = 10 * time.Minute
+)
+
+// report is the one place that turns an outcome into status, events and what the workqueue does next.
+func (r *TaskReconciler) report(ctx context.Context, task *v1alpha1.AgentTask, out outcome) (reconcile.Result, error) {
+	switch {
+	case errors.Is(out.err, transcript.ErrConflict), errors.Is(out.err, loop.ErrLostLease):
+		log.FromContext(ctx).Info("Another operator took this task over; what this one holds of it is dropped")
+		r.sessions.drop(keyOf(task))
+		return again(fencedPause), nil
+	case errors.Is(out.err, transcript.ErrGone):
+		r.sessions.drop(keyOf(task))
+		return reconcile.Result{}, nil
+	case errors.Is(out.err, transcript.ErrCorrupt), errors.Is(out.err, transcript.ErrNewerVersion):
+		return r.reportUnreadable(ctx, task, out.err)
+	case out.err != nil:
+		return reconcile.Result{}, out.err // an API fault: the workqueue backs off, the session keeps what is unsaved
+	}
+	s, p := out.session, out.plan
+	waiting := out.waiting
+	if waiting == nil {
+		waiting = p.notice
+	}
+	base := s.base(task)
+	want := r.project(base, s, p, waiting)
+	due, err := r.writeStatus(ctx, base, s, want)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	r.warnOfUnusedAnswer(task, s)
+	return r.next(out, due), nil
+}
+
+// project makes the status of what the session's journal says.
+func (r *TaskReconciler) project(base *v1alpha1.AgentTask, s *session, p *plan, waiting *Waiting) v1alpha1.AgentTaskStatus {
+	return ProjectStatus(&base.Status, Projection{
+		State: s.state, Stats: s.journal.Stats(), Model: p.model, Pricing: p.pricing, Waiting: waiting,
+		InputTimeout: p.spec.InputTimeout, Generation: base.Generation, Now: r.Clock.Now(),
+	})
+}
+
+// next says when the task is looked at again.
+func (r *TaskReconciler) next(out outcome, statusDue time.Duration) reconcile.Result {
+	switch {
+	case out.next.Kind == loop.ActionDone:
+		return reconcile.Result{} // our own status write is the event that goes on with TTL
+	case out.waiting != nil:
+		after := out.waiting.After
+		if out.session.state.Started() && out.plan.spec.MaxDuration > 0 {
+			left := out.plan.spec.MaxDuration - out.session.state.Active(r.Clock.Now())
+			after = soonest(after, max(left, time.Millisecond))
+		}
+		return again(soonest(after, statusDue))
+	case out.next.Kind != loop.ActionWait:
+		return again(time.Nanosecond) // the next turn, after everybody else's
+	case out.next.Until.IsZero():
+		return again(statusDue)
+	}
+	return again(soonest(max(out.next.Until.Sub(r.Clock.Now()), time.Millisecond), statusDue))
+}
+
+// again looks at the task after d, or at the next change for 0. A resumed task goes first only once.
+func again(d time.Duration) reconcile.Result {
+	if d <= 0 {
+		return reconcile.Result{}
+	}
+	return reconcile.Result{RequeueAfter: min(d, maxPause), Priority: ptr(0)}
+}
+
+// soonest is the smaller of two waits, of which 0 means for ever.
+func soonest(a, b time.Duration) time.Duration {
+	if a <= 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// writeStatus writes a status if there is anything to write and it is due; otherwise it says when it will be. The write is
+// kept from the Reconcile's own end, and a conflict is answered by reading anew: what ended stays ended.
+func (r *TaskReconciler) writeStatus(ctx context.Context, base *v1alpha1.AgentTask, s *session, want v1alpha1.AgentTaskStatus) (time.Duration, error) {
+	was := base.Status.DeepCopy()
+	if !changed(was, &want) {
+		return 0, nil
+	}
+	if since := r.Clock.Now().Sub(s.writtenAt); !urgent(was, &want) && since < r.StatusInterval {
+		return r.StatusInterval - since, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
+	defer cancel()
+	for range 5 {
+		next := base.DeepCopy()
+		next.Status = want
+		err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+		if err == nil {
+			s.written, s.resourceVersion, s.writtenAt = &want, next.ResourceVersion, r.Clock.Now()
+			r.announce(next, was)
+			return 0, nil
+		}
+		if !apierrors.IsConflict(err) {
+			return 0, client.IgnoreNotFound(err)
+		}
+		live := &v1alpha1.AgentTask{}
+		if err := r.Live.Get(ctx, keyOf(base), live); err != nil {
+			return 0, client.IgnoreNotFound(err)
+		}
+		if live.UID != base.UID || live.Finished() {
+			return 0, nil
+		}
+		base = live
+	}
+	return time.Second, nil
+}
+
+// announce emits the events of a status that was written.
+func (r *TaskReconciler) announce(task *v1alpha1.AgentTask, was *v1alpha1.AgentTaskStatus) {
+	if !urgent(was, &task.Status) {
+		return
+	}
+	st := &task.Status
+	switch st.Phase {
+	case v1alpha1.PhaseNeedsInput:
+		r.Recorder.Eventf(task, nil, corev1.EventTypeNormal, string(v1alpha1.ExitNeedInput), "Ask", "%s", st.Message)
+	case v1alpha1.PhaseFailed:
+		r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, string(st.ExitReason), "Finish", "%s", loop.Cut(st.Message, 1000))
+	case v1alpha1.PhaseCancelled:
+		r.Recorder.Eventf(task, nil, corev1.EventTypeNormal, string(st.ExitReason), "Finish", "%s", st.Message)
+	}
+}
+
+// warnOfUnusedAnswer tells a user, once for each change, that an answer answers nothing.
+func (r *TaskReconciler) warnOfUnusedAnswer(task *v1alpha1.AgentTask, s *session) {
+	hash := loop.HashInput(deref(task.Spec.ResumeInput))
+	if hash == "" || s.warned == task.Generation || !s.state.Started() {
+		return
+	}
+	last, open := s.state.LastAnswer, s.state.Question
+	id := task.Spec.ResumeInputID
+	used := last != nil && (id == last.QuestionID || id == "" && hash == last.InputHash)
+	if used || open != nil && (id == "" || id == open.ID) {
+		return
+	}
+	s.warned = task.Generation
+	note := "spec.resumeInput answers no open question and is ignored: answer when status.phase is NeedsInput."
+	if id != "" {
+		note = "spec.resumeInputID names no open question, so spec.resumeInput is ignored: use the id in status.inputRequest."
+	}
+	r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, "AnswerIgnored", "Resume", "%s", note)
+}
+
+// reportUnreadable leaves a task alone whose journal cannot be read, and says so.
+func (r *TaskReconciler) reportUnreadable(ctx context.Context, task *v1alpha1.AgentTask, err error) (reconcile.Result, error) {
+	w := &Waiting{Reason: "JournalUnreadable", Message: "The task's AgentTranscripts cannot be read: they are damaged. Restore them, or create the task anew."}
+	if errors.Is(err, transcript.ErrNewerVersion) {
+		w.Message = "The task's AgentTranscripts were written by a newer operator: run that one."
+	}
+	log.FromContext(ctx).Error(err, "A journal cannot be read")
+	want := task.Status.DeepCopy()
+	want.Message, want.ObservedGeneration = w.Message, task.Generation
+	want.Phase = v1alpha1.AgentTaskPhase(orText(string(want.Phase), string(v1alpha1.PhasePending)))
+	want.Conditions = conditions(*want, Projection{State: &loop.State{}, Waiting: w, Now: r.Clock.Now()})
+	_, err = r.writeStatus(ctx, task, &session{}, *want)
+	return again(damagedPause), err
+}

@@ -1,0 +1,123 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
+)
+
+// secret reads one key of a Secret, live: a rotated key serves the next call, and no Secret is ever cached.
+func (m *Models) secret(ctx context.Context, namespace string, ref *v1alpha1.SecretKeyReference) (string, error) {
+	secret := &corev1.Secret{}
+	err := m.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", &Waiting{
+			Reason: "SecretNotFound", After: secretRetry,
+			Message: fmt.Sprintf("Secret %q is not in namespace %q: create it with the key %q.", ref.Name, namespace, ref.Key),
+		}
+	case apierrors.IsForbidden(err):
+		return "", &Waiting{
+			Reason: "SecretForbidden", After: secretRetry,
+			Message: fmt.Sprintf("The operator may not read Secret %q in namespace %q: allow its ServiceAccount the verb get.", ref.Name, namespace),
+		}
+	case err != nil:
+		return "", fmt.Errorf("reading Secret %s/%s: %w", namespace, ref.Name, err)
+	}
+	value, ok := secret.Data[ref.Key]
+	if !ok || len(value) == 0 {
+		return "", &Waiting{
+			Reason: "SecretKeyNotFound", After: secretRetry,
+			Message: fmt.Sprintf("Secret %q in namespace %q has no key %q, or it is empty: add it.", ref.Name, namespace, ref.Key),
+		}
+	}
+	return string(value), nil
+}
+
+func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HTTPHeader) (map[string]string, error) {
+	out := make(map[string]string, len(in))
+	for i := range in {
+		h := &in[i]
+		if h.ValueFrom == nil {
+			out[h.Name] = deref(h.Value)
+			continue
+		}
+		value, err := m.secret(ctx, namespace, h.ValueFrom)
+		if err != nil {
+			return nil, err
+		}
+		out[h.Name] = value
+	}
+	return out, nil
+}
+
+// toolset resolves an AgentToolset to plain values. The id tells sessions apart that must not be shared: a new generation
+// or other credentials get a new one.
+func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id string, cfg mcp.Config, err error) {
+	sp := &set.Spec
+	if err := m.guard.CheckURL(sp.URL); err != nil {
+		return "", cfg, &Waiting{Reason: "EndpointRefused", Message: fmt.Sprintf("AgentToolset %q: %s. Correct spec.url, or have the operator's --allow-egress opened for it.", set.Name, err)}
+	}
+	headers, err := m.headers(ctx, set.Namespace, sp.Headers)
+	if err != nil {
+		return "", cfg, err
+	}
+	if sp.CredentialsRef != nil {
+		token, err := m.secret(ctx, set.Namespace, sp.CredentialsRef)
+		if err != nil {
+			return "", cfg, err
+		}
+		headers["Authorization"] = "Bearer " + trimmed(token)
+	}
+	id = fmt.Sprintf("%s/%s/%s/%d/%s", set.Namespace, set.Name, set.UID, set.Generation, credentialsDigest("", headers))
+	httpClient, err := m.toolClient(id, sp.CABundle)
+	if err != nil {
+		return "", cfg, &Waiting{Reason: "ToolsetInvalid", Message: fmt.Sprintf("AgentToolset %q cannot be used: %s.", set.Name, err)}
+	}
+	return id, mcp.Config{
+		Name: set.Name, URL: sp.URL, Transport: mcp.Transport(sp.Transport), Headers: headers, HTTP: httpClient,
+		Allow: sp.Allow, Deny: sp.Deny, RequireApproval: mcp.ApprovalPolicy(sp.RequireApproval), ApprovalTools: sp.ApprovalTools,
+		TrustAnnotations: deref(sp.TrustAnnotations), CallTimeout: duration(sp.CallTimeout), MaxResultBytes: int(deref(sp.MaxResultBytes)),
+	}, nil
+}
+
+func credentialsDigest(key string, headers map[string]string) string {
+	names := make([]string, 0, len(headers))
+	for n := range headers {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	h := sha256.New()
+	fmt.Fprintf(h, "%d:%s", len(key), key)
+	for _, n := range names {
+		fmt.Fprintf(h, ";%d:%s=%d:%s", len(n), n, len(headers[n]), headers[n])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// toolStreamBytes bounds one HTTP reply of a tool server. A stream lives as long as its session; results are bounded elsewhere.
+const toolStreamBytes = 1 << 30
+
+// toolClient keeps one HTTP client for each id.
+func (m *Models) toolClient(id, caBundle string) (*httpClient, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.toolClients[id]; c != nil {
+		return c, nil
+	}
+	c, err := model.NewHTTPClient(model.Config{CABundle: []byte(caBundle), MaxReplyBytes: toolStreamBytes}, m.guard)
+	if err == nil {
+		m.toolClients[id] = c
+	}
+	return c, err
+}

@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
+)
+
+// session is what this process holds of one task: its journal, folded, and what is not yet written of it. Only the task's
+// own Reconcile touches it; sessions.interrupt touches nothing but the running call.
+type session struct {
+	uid     types.UID
+	journal transcript.Journal
+	state   *loop.State
+	// opened: this process has appended its Opened event, so that a former holder's appends conflict.
+	opened bool
+	// unsaved are events that happened but are not in the journal yet, for want of an API server. They are paid for.
+	unsaved []loop.Event
+	// written is the status as it was last written, and the resourceVersion that gave.
+	written         *v1alpha1.AgentTaskStatus
+	resourceVersion string
+	writtenAt       time.Time
+	// warned is the generation whose unusable answer was warned of.
+	warned int64
+}
+
+// flush appends the unsaved events.
+func (s *session) flush(ctx context.Context) error {
+	if len(s.unsaved) == 0 {
+		return nil
+	}
+	if err := s.journal.Append(ctx, s.unsaved[0].Seq-1, s.unsaved); err != nil {
+		return err
+	}
+	s.unsaved = nil
+	return nil
+}
+
+// base is the newest that is known of the task's object: the cache may not have caught up with our own last write.
+func (s *session) base(cached *v1alpha1.AgentTask) *v1alpha1.AgentTask {
+	if s == nil || s.written == nil || !older(cached.ResourceVersion, s.resourceVersion) {
+		return cached
+	}
+	out := cached.DeepCopy()
+	out.ResourceVersion = s.resourceVersion
+	out.Status = *s.written.DeepCopy()
+	return out
+}
+
+// older compares resource versions, which are decimal numbers since Kubernetes 1.35 (KEP-5504).
+func older(a, b string) bool {
+	x, err1 := strconv.ParseUint(a, 10, 64)
+	y, err2 := strconv.ParseUint(b, 10, 64)
+	return err1 == nil && err2 == nil && x < y
+}
+
+// sessions are the tasks that this process holds.
+type sessions struct {
+	mu      sync.Mutex
+	byName  map[types.NamespacedName]*session
+	running map[types.NamespacedName]context.CancelCauseFunc
+}
+
+func (ss *sessions) get(key types.NamespacedName, uid types.UID) *session {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	s := ss.byName[key]
+	if s == nil || s.uid != uid {
+		return nil // another task of the same name
+	}
+	return s
+}
+
+func (ss *sessions) put(key types.NamespacedName, s *session) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.byName == nil {
+		ss.byName = map[types.NamespacedName]*session{}
+	}
+	ss.byName[key] = s
+}
+
+func (ss *sessions) drop(key types.NamespacedName) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	delete(ss.byName, key)
+}
+
+// interrupt ends the running call of a task, if there is one.
+func (ss *sessions) interrupt(key types.NamespacedName, cause error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if cancel := ss.running[key]; cancel != nil {
+		cancel(cause)
+	}
+}
+
+// run gives the context of a task's calls. It ends by interrupt, or grace after ctx ends: an operator that stops lets its
+// calls finish, since they are paid for.
+func (ss *sessions) run(ctx context.Context, key types.NamespacedName, grace time.Duration) (context.Context, func()) {
+	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ss.mu.Lock()
+	if ss.running == nil {
+		ss.running = map[types.NamespacedName]context.CancelCauseFunc{}
+	}
+	ss.running[key] = cancel
+	ss.mu.Unlock()
+	stopGrace := make(chan struct{})
+	unwatch := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel(loop.ErrShuttingDown)
+		case <-stopGrace:
+		}
+	})
+	return call, func() {
+		unwatch()
+		close(stopGrace)
+		ss.mu.Lock()
+		delete(ss.running, key)
+		ss.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// open finds the session of a task, or makes it from the journal.
+func (r *TaskReconciler) open(ctx context.Context, task *v1alpha1.AgentTask) (*session, error) {
+	key := keyOf(task)
+	if s := r.sessions.get(key, task.UID); s != nil {
+		return s, nil
+	}
+	journal, events, err := r.Journals.Load(ctx, transcript.TaskRef{Namespace: task.Namespace, Name: task.Name, UID: task.UID})
+	if err != nil {
+		return nil, fmt.Errorf("reading the journal: %w", err)
+	}
+	state, err := loop.Fold(events)
+	if err != nil {
+		return nil, fmt.Errorf("folding the journal: %w", err)
+	}
+	s := &session{uid: task.UID, journal: journal, state: state}
+	r.sessions.put(key, s)
+	return s, nil
+}

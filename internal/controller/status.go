@@ -1,0 +1,212 @@
+package controller
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
+)
+
+// Waiting says why a task does not go on by itself, what a user can do about it, and when to look again (0: when told).
+type Waiting struct {
+	Reason  string
+	Message string
+	After   time.Duration
+}
+
+func (w *Waiting) Error() string { return w.Message }
+
+// Projection is all that a status is made of.
+type Projection struct {
+	State *loop.State
+	Stats transcript.Stats
+	// Model is the AgentModel's name, Pricing its prices; both may be empty.
+	Model   string
+	Pricing *v1alpha1.Pricing
+	// Waiting is why the task does not go on by itself, nil for none.
+	Waiting *Waiting
+	// InputTimeout gives the open question its deadline.
+	InputTimeout time.Duration
+	Generation   int64
+	Now          time.Time
+}
+
+// ProjectStatus makes a task's status of its journal. Before is the status that stands; what did not change keeps its times.
+func ProjectStatus(before *v1alpha1.AgentTaskStatus, p Projection) v1alpha1.AgentTaskStatus {
+	s := p.State
+	st := v1alpha1.AgentTaskStatus{
+		Phase: phase(s), ExitReason: v1alpha1.LoopExitReason(s.ExitReason()), Message: message(p),
+		Iterations: ptr(int32(s.Iterations)), Usage: usage(s, p.Pricing), InputRequest: inputRequest(p),
+		Model: before.Model, ObservedGeneration: p.Generation, Conditions: before.Conditions,
+	}
+	if p.Model != "" {
+		st.Model = p.Model
+	}
+	if s.Started() {
+		st.StartTime = ptr(metav1.NewTime(s.StartedAt).Rfc3339Copy())
+		st.ActiveSeconds = ptr(int64(s.Active(p.Now) / time.Second))
+		st.Transcript = &v1alpha1.TranscriptStatus{Segments: &p.Stats.Segments, Events: &p.Stats.Events, Bytes: &p.Stats.Bytes}
+	}
+	if s.End != nil || s.Question != nil || s.Suspended {
+		st.Output = loop.Cut(s.Output, loop.MaxOutputBytes) // only at a pause or an end: it is large, and each write rewrites it
+	}
+	if s.End != nil {
+		st.CompletionTime = ptr(metav1.NewTime(s.EndedAt).Rfc3339Copy())
+		st.Summary = loop.Cut(s.End.Summary, loop.MaxSummaryBytes)
+		if s.End.Output != "" {
+			st.Output = s.End.Output
+		}
+	}
+	st.Conditions = conditions(st, p)
+	return st
+}
+
+func phase(s *loop.State) v1alpha1.AgentTaskPhase {
+	switch {
+	case s.ExitReason() != "":
+		return v1alpha1.LoopExitReason(s.ExitReason()).Phase()
+	case s.Suspended:
+		return v1alpha1.PhaseSuspended
+	case s.Started():
+		return v1alpha1.PhaseRunning
+	}
+	return v1alpha1.PhasePending
+}
+
+func message(p Projection) string {
+	s := p.State
+	switch {
+	case s.End != nil:
+		return orText(loop.Cut(s.End.Message, 2000), "The task has ended.")
+	case s.Question != nil && s.Question.Kind == loop.QuestionApproval:
+		return "A tool call waits for approval: see status.inputRequest, and patch spec.resumeInput with approve or deny."
+	case s.Question != nil:
+		return "The agent asks a question: see status.inputRequest.question, and patch spec.resumeInput with the answer."
+	case s.Suspended:
+		return "Held by spec.suspend. Set it to false to go on."
+	case p.Waiting != nil:
+		return loop.Cut(p.Waiting.Message, 2000)
+	case s.Failures > 0:
+		return "A model call failed and is tried again: " + loop.Cut(s.LastFailure.Message, 1000)
+	case s.Started():
+		return "The agent is working."
+	}
+	return "The task is about to start."
+}
+
+func usage(s *loop.State, pricing *v1alpha1.Pricing) *v1alpha1.TokenUsage {
+	u := s.Usage
+	out := &v1alpha1.TokenUsage{
+		InputTokens: &u.InputTokens, OutputTokens: &u.OutputTokens, CachedInputTokens: &u.CachedInputTokens, TotalTokens: ptr(u.Total()),
+	}
+	if u.Estimated {
+		out.Estimated = ptr(true)
+	}
+	out.Cost = cost(u, pricing)
+	return out
+}
+
+func inputRequest(p Projection) *v1alpha1.InputRequest {
+	q := p.State.Question
+	if q == nil {
+		return nil
+	}
+	out := &v1alpha1.InputRequest{
+		ID: q.ID, Kind: v1alpha1.InputRequestKind(q.Kind), Question: loop.Cut(q.Question, loop.MaxQuestionBytes),
+		AskedAt: metav1.NewTime(q.AskedAt).Rfc3339Copy(),
+	}
+	if p.InputTimeout > 0 {
+		out.Deadline = ptr(metav1.NewTime(q.AskedAt.Add(p.InputTimeout)).Rfc3339Copy())
+	}
+	for _, c := range q.Calls {
+		out.ToolCalls = append(out.ToolCalls, v1alpha1.PendingToolCall{
+			ID: c.ID, Name: c.Name, Arguments: ptr(loop.Cut(c.Arguments, 8000)),
+		})
+	}
+	return out
+}
+
+// conditions are the kstatus ones and Finished. Their messages name no numbers that grow, so that they change only with the state.
+func conditions(st v1alpha1.AgentTaskStatus, p Projection) []metav1.Condition {
+	out := append([]metav1.Condition{}, st.Conditions...)
+	reason := conditionReason(st, p)
+	set := func(kind string, on bool, reason, message string) {
+		c := metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+			ObservedGeneration: st.ObservedGeneration, LastTransitionTime: metav1.NewTime(p.Now).Rfc3339Copy(),
+		}
+		if on {
+			c.Status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&out, c)
+	}
+	ended, success := p.State.End != nil, st.Phase == v1alpha1.PhaseSucceeded
+	set(v1alpha1.ConditionReady, success, reason, st.Message)
+	set(v1alpha1.ConditionReconciling, !ended, reason, st.Message)
+	set(v1alpha1.ConditionStalled, ended && !success, reason, st.Message)
+	if ended {
+		set(v1alpha1.ConditionFinished, true, reason, st.Message)
+	} else {
+		set(v1alpha1.ConditionFinished, false, "NotFinished", "The task has not ended.")
+	}
+	return out
+}
+
+func conditionReason(st v1alpha1.AgentTaskStatus, p Projection) string {
+	s := p.State
+	switch {
+	case s.End != nil && s.End.Cause != "":
+		return string(s.End.Cause)
+	case s.End != nil:
+		return string(s.End.Reason)
+	case s.Question == nil && !s.Suspended && p.Waiting != nil:
+		return p.Waiting.Reason
+	case s.Question == nil && !s.Suspended && s.Failures > 0:
+		return "RetryingModelCall"
+	}
+	return string(st.Phase)
+}
+
+// urgent tells whether a status must be written at once, rather than within the status interval.
+func urgent(was, now *v1alpha1.AgentTaskStatus) bool {
+	return was.Phase != now.Phase || was.ExitReason != now.ExitReason || questionOf(was) != questionOf(now)
+}
+
+func questionOf(st *v1alpha1.AgentTaskStatus) string {
+	if st.InputRequest == nil {
+		return ""
+	}
+	return st.InputRequest.ID
+}
+
+// changed tells whether there is anything to write. The running clock alone is nothing.
+func changed(was, now *v1alpha1.AgentTaskStatus) bool {
+	a, b := *was, *now
+	if b.CompletionTime == nil {
+		a.ActiveSeconds, b.ActiveSeconds = nil, nil
+	}
+	return !equality.Semantic.DeepEqual(a, b)
+}
+
+func orText(text, fallback string) string {
+	if text == "" {
+		return fallback
+	}
+	return text
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// waitsForOthers tells whether a task waits for another object, which may just have appeared.
+func waitsForOthers(t *v1alpha1.AgentTask) bool {
+	if t.Finished() {
+		return false
+	}
+	c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReconciling)
+	return c == nil || c.Reason != string(v1alpha1.PhaseRunning) && c.Reason != string(v1alpha1.PhaseNeedsInput) && c.Reason != string(v1alpha1.PhaseSuspended)
+}
