@@ -1,0 +1,57 @@
+# Everything a developer does here. `make help` lists it.
+SHELL := /usr/bin/env bash -o pipefail
+TOOL  := go tool -modfile=hack/tools/go.mod
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: generate
+generate: ## Generate deepcopy, apply configurations, CRDs and RBAC.
+	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	$(TOOL) controller-gen applyconfiguration:headerFile=hack/boilerplate.go.txt paths=./api/...
+	$(TOOL) controller-gen rbac:roleName=agenttask-operator paths=./internal/controller/... output:rbac:artifacts:config=config/rbac
+
+.PHONY: build
+build: ## Build the manager to bin/.
+	go build -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: build ## Run every sample task on a real control plane, and show how each ends.
+	go run ./hack/demo
+
+.PHONY: dev
+dev: build ## The same control plane and operator, kept up for use with kubectl.
+	go run ./hack/demo -keep
+
+.PHONY: test
+test: ## Unit tests and the suite against a real control plane, with the race detector.
+	hack/controlplane/ensure.sh >/dev/null
+	go test -race ./...
+
+.PHONY: test-servers
+test-servers: ## The providers and tools against servers that others wrote (needs node and npm).
+	go test -race -tags mockservers ./internal/model/... ./internal/tool/...
+
+.PHONY: chart-test
+chart-test: ## The Helm chart, config/default and the GitOps recipes, on a real control plane.
+	hack/chart-test.sh
+
+.PHONY: lint
+lint: ## golangci-lint, with kube-api-linter on the API.
+	hack/lint.sh
+
+.PHONY: verify
+verify: generate lint ## Generated files are current, lint is clean, go.mod is tidy.
+	go mod tidy
+	charts/sync-crds.sh
+	@git diff --exit-code -- . || { echo 'Generated files or go.mod are not current: commit what `make verify` changed.'; exit 1; }
+
+.PHONY: chaos
+chaos: build ## Kill managers, move leadership and restart the API server under load; count what is lost or repeated.
+	go test -tags chaos -count=1 -timeout 30m -v ./test/chaos
+
+.PHONY: bench
+bench: build ## Measure the operator beside the API server's own limit.
+	go test -tags bench -count=1 -timeout 60m -v ./test/bench
