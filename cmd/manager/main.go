@@ -46,6 +46,8 @@ type config struct {
 	denyLoopback                     bool
 	maxConcurrentTurns, turnAttempts int
 	statusInterval, shutdownGrace    time.Duration
+	leaseDuration, renewDeadline     time.Duration
+	retryPeriod                      time.Duration
 	showVersion                      bool
 }
 
@@ -58,6 +60,9 @@ func (c *config) bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 switches them off")
 	fs.BoolVar(&c.leaderElect, "leader-elect", false, "run as one of several replicas, of which one works")
 	fs.StringVar(&c.leaderNamespace, "leader-election-namespace", "", "namespace of the lease; the pod's own by default")
+	fs.DurationVar(&c.leaseDuration, "leader-election-lease-duration", 15*time.Second, "how long others wait for a leader that does not renew its lease")
+	fs.DurationVar(&c.renewDeadline, "leader-election-renew-deadline", 10*time.Second, "how long a leader tries to renew its lease before it stops")
+	fs.DurationVar(&c.retryPeriod, "leader-election-retry-period", 2*time.Second, "time between two tries to get or renew the lease")
 	fs.StringVar(&c.watchNamespaces, "watch-namespaces", "", "comma-separated namespaces to work in; all by default")
 	fs.IntVar(&c.maxConcurrentTurns, "max-concurrent-turns", 256, "turns that run at once, over all tasks")
 	fs.DurationVar(&c.statusInterval, "status-interval", time.Second, "shortest time between two status writes of one task, unless its phase, exit reason or question changes")
@@ -167,6 +172,7 @@ func (c *config) manager() (ctrl.Manager, error) {
 		Scheme: scheme, Metrics: metrics, HealthProbeBindAddress: c.probeAddr,
 		Cache:          cache.Options{DefaultNamespaces: namespaces},
 		LeaderElection: c.leaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: c.leaderNamespace,
+		LeaseDuration: &c.leaseDuration, RenewDeadline: &c.renewDeadline, RetryPeriod: &c.retryPeriod,
 		// Safe, since the lease is released only after running calls were drained, and the process exits right after.
 		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &drain,
 	})

@@ -87,6 +87,8 @@ func (d *demo) actAsHuman(ctx context.Context, t *v1alpha1.AgentTask) error {
 	switch {
 	case t.Name == "needs-input" && t.Status.Phase == v1alpha1.PhaseNeedsInput && t.Spec.ResumeInput == nil:
 		patch = `{"spec":{"resumeInput":"eu-west-1"}}`
+	case t.Name == "with-tools" && t.Status.Phase == v1alpha1.PhaseNeedsInput && t.Spec.ResumeInput == nil:
+		patch = `{"spec":{"resumeInput":"approve"}}`
 	case t.Name == "cancelled" && t.Status.Phase == v1alpha1.PhaseRunning && t.Spec.Cancel == nil:
 		patch = `{"spec":{"cancel":true}}`
 	default:

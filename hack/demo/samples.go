@@ -32,6 +32,7 @@ var expected = map[string]v1alpha1.LoopExitReason{
 	"input-timeout": v1alpha1.ExitInputTimeout,
 	"cancelled":     v1alpha1.ExitCancelled,
 	"haiku":         v1alpha1.ExitCompleted,
+	"with-tools":    v1alpha1.ExitCompleted,
 }
 
 const namespace = "default"
@@ -78,6 +79,11 @@ func (d *demo) applyFile(ctx context.Context, file string) error {
 		object.SetNamespace(namespace)
 		if object.GetKind() == "AgentModel" && object.GetName() == "openai" {
 			if err := d.useServer(ctx, object); err != nil {
+				return err
+			}
+		}
+		if object.GetKind() == "AgentToolset" {
+			if err := unstructured.SetNestedField(object.Object, warehouse(), "spec", "url"); err != nil {
 				return err
 			}
 		}

@@ -35,9 +35,11 @@ func TestEveryReplyFitsTheStore(t *testing.T) {
 			for range 3 {
 				r.Blocks = append(r.Blocks, Block{Kind: BlockReasoning, Text: huge, Opaque: huge}, Block{Kind: BlockText, Text: huge, Opaque: huge})
 			}
-			for range 2 * maxReplyCalls {
-				r.ToolCalls = append(r.ToolCalls, ToolCall{ID: huge, Name: huge, Arguments: huge, Opaque: huge})
+			long := huge[:3000]
+			for range maxReplyCalls {
+				r.ToolCalls = append(r.ToolCalls, ToolCall{ID: long, Name: long, Arguments: long, Opaque: long})
 			}
+			r.ToolCalls = append([]ToolCall{{ID: huge, Name: huge, Arguments: huge, Opaque: huge}}, r.ToolCalls...)
 			normalise(&r)
 			if n := size(t, Event{Time: time.Now(), ModelReplied: &ModelReplied{Purpose: PurposeTurn, Reply: r}}); n > storeLimit {
 				t.Errorf("the event takes %d bytes", n)

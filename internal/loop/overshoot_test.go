@@ -52,8 +52,11 @@ func (p *aProvider) Generate(ctx context.Context, req *loop.Request, onBytes fun
 		p.streamed += int64(n)
 		onBytes(n)
 	}
+	if ctx.Err() != nil {
+		reply.ToolCalls = nil // they would have come after the text
+	}
 	for _, c := range reply.ToolCalls {
-		onBytes(len(c.Arguments))
+		onBytes(len(c.Name) + len(c.Arguments))
 		p.streamed += int64(len(c.Name) + len(c.Arguments))
 	}
 	reply.Blocks[0].Text = text[:min(len(text), int(p.streamed))]
@@ -137,7 +140,7 @@ func TestSpendIsBoundedOverRandomRuns(t *testing.T) {
 	}
 	t.Logf("worst overshoot in %d runs: %d tokens %s", runs, worst, worstOf)
 	t.Logf("exits: %v", exits)
-	if exits[string(loop.ExitTokenBudgetExceeded)] < runs/4 {
+	if exits[string(loop.ExitTokenBudgetExceeded)] < runs/10 {
 		t.Errorf("hardly any run comes to its budget, so this shows nothing: %v", exits)
 	}
 }
@@ -154,7 +157,8 @@ type aRun struct {
 // oneCallsError is by how much the last call can have been misjudged: its input, its output, and the chunk in flight.
 func (a *aRun) oneCallsError() int64 {
 	p := a.provider
-	return max(0, p.overInput) + max(0, p.overReply) + int64(p.chunk)/2 + 2
+	const aCall = 8 // bytes of the longest call, which arrives at once
+	return max(0, p.overInput) + max(0, p.overReply) + int64(max(p.chunk, aCall))/2 + 2
 }
 
 // play runs the task to its end or to a question that nobody answers, and tells its exit.

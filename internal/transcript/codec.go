@@ -20,7 +20,7 @@ const (
 	segmentPlainBytes = 512 << 10
 
 	// appendPlainBytes and appendBytes bound the events of one append. An open segment and an append of this size make an
-	// object of at most 696 KiB, base64 and metadata included.
+	// object of less than 700 KiB, base64 and metadata included.
 	appendPlainBytes = 1 << 20
 	appendBytes      = MaxEventBytes + 1<<10
 )

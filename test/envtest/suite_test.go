@@ -253,9 +253,16 @@ func describe(t *v1alpha1.AgentTask) string {
 // awaitGone polls until an object is not there any more.
 func (f *fixture) awaitGone(o client.Object) {
 	f.Helper()
-	err := wait.PollUntilContextTimeout(f.ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	f.poll("the object is gone", func(ctx context.Context) (bool, error) {
 		err := kube.Get(ctx, client.ObjectKeyFromObject(o), o)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
-	f.must(err)
+}
+
+// poll asks until something is so.
+func (f *fixture) poll(what string, ok func(context.Context) (bool, error)) {
+	f.Helper()
+	if err := wait.PollUntilContextTimeout(f.ctx, 50*time.Millisecond, patience, true, ok); err != nil {
+		f.Fatalf("%s: %v", what, err)
+	}
 }

@@ -4,39 +4,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
+	"github.com/agentloop-dev/agenttask-operator/test/harness"
 )
 
 // apiWrites counts, at the API server, the writes to this project's kinds and to events, by resource.
 func (f *fixture) apiWrites() map[string]int {
 	f.Helper()
-	c, err := kubernetes.NewForConfig(restConfig)
+	out, err := harness.APIWrites(f.ctx, restConfig, v1alpha1.GroupVersion.Group)
 	f.must(err)
-	raw, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(f.ctx)
-	f.must(err)
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(string(raw)))
-	f.must(err)
-	out := map[string]int{}
-	for _, m := range families["apiserver_request_total"].GetMetric() {
-		labels := map[string]string{}
-		for _, l := range m.GetLabel() {
-			labels[l.GetName()] = l.GetValue()
-		}
-		switch labels["verb"] {
-		case "POST", "PUT", "PATCH", "APPLY":
-		default:
-			continue
-		}
-		if labels["group"] == v1alpha1.GroupVersion.Group || labels["resource"] == "events" {
-			out[strings.Trim(labels["resource"]+"/"+labels["subresource"], "/")] += int(m.GetCounter().GetValue())
-		}
-	}
 	return out
 }
 

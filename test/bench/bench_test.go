@@ -1,0 +1,210 @@
+//go:build bench
+
+// Package bench measures the operator beside what the API server itself takes at most, in the same run.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
+	"github.com/agentloop-dev/agenttask-operator/test/harness"
+)
+
+const (
+	namespace = "default"
+	turns     = 5
+	writers   = 64
+)
+
+// rig is a control plane, a model server with a latency, and an operator process.
+type rig struct {
+	*testing.T
+	cluster *harness.Cluster
+	manager *harness.Manager
+	latency time.Duration
+	// calls are the times of each task's model calls: when the request came and when the answer went.
+	mu    sync.Mutex
+	calls map[string][]call
+}
+
+type call struct{ came, went time.Time }
+
+func newRig(t *testing.T, latency time.Duration) *rig {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard())
+	r := &rig{T: t, cluster: harness.Start(t), latency: latency, calls: map[string][]call{}}
+	server := httptest.NewServer(fakechat.New(r.answer))
+	t.Cleanup(server.Close)
+	r.must(r.cluster.Client.Create(t.Context(), &v1alpha1.AgentModel{
+		ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace},
+		Spec:       v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderOpenAI, Model: "fake", Endpoint: server.URL + "/v1"},
+	}))
+	manager, err := r.cluster.StartManager("manager", "--shutdown-grace=1s")
+	r.must(err)
+	r.manager = manager
+	t.Cleanup(func() { manager.Signal(syscall.SIGTERM) })
+	return r
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// answer works for five turns of about 2 KB, or asks first when the prompt says so.
+func (r *rig) answer(req *fakechat.Request) fakechat.Reply {
+	task, n := req.Prompt(), req.Replies()
+	came := time.Now()
+	r.mu.Lock()
+	r.calls[task] = append(r.calls[task], call{came: came, went: came.Add(r.latency)})
+	r.mu.Unlock()
+	reply := fakechat.Reply{In: 500, Out: 400, Delay: r.latency}
+	switch {
+	case strings.HasPrefix(task, "ask") && n == 0:
+		reply.Text = "NEED_INPUT: go on?"
+	case n == turns-1 || strings.HasPrefix(task, "ask"):
+		reply.Text = "TASK_COMPLETE: done"
+	default:
+		reply.Text = fmt.Sprintf("Step %d. %s", n, strings.Repeat("The work goes on as planned. ", 70))
+	}
+	return reply
+}
+
+func (r *rig) create(prefix string, n int) {
+	r.Helper()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, writers)
+	for i := range n {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			name := fmt.Sprintf("%s-%05d", prefix, i)
+			err := r.cluster.Client.Create(r.Context(), &v1alpha1.AgentTask{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Annotations: map[string]string{"created": time.Now().Format(time.RFC3339Nano)}},
+				Spec:       v1alpha1.AgentTaskSpec{Prompt: name},
+			})
+			if err != nil {
+				r.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// await waits until n tasks of a prefix are in a phase, and returns when that was.
+func (r *rig) await(prefix string, n int, p v1alpha1.AgentTaskPhase) time.Time {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), 15*time.Minute)
+	defer cancel()
+	seen := map[string]bool{}
+	for {
+		var list v1alpha1.AgentTaskList
+		r.must(r.cluster.Client.List(ctx, &list, client.InNamespace(namespace)))
+		note := func(t *v1alpha1.AgentTask) {
+			if strings.HasPrefix(t.Name, prefix+"-") && t.Status.Phase == p {
+				seen[t.Name] = true
+			}
+		}
+		for i := range list.Items {
+			note(&list.Items[i])
+		}
+		w, err := r.cluster.Client.Watch(ctx, &v1alpha1.AgentTaskList{}, client.InNamespace(namespace),
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+		r.must(err)
+		for open := true; open && len(seen) < n; {
+			e, ok := <-w.ResultChan()
+			if open = ok; ok {
+				if t, isTask := e.Object.(*v1alpha1.AgentTask); isTask {
+					note(t)
+				}
+			}
+		}
+		w.Stop()
+		if len(seen) >= n {
+			return time.Now()
+		}
+		if ctx.Err() != nil {
+			r.Fatalf("%d of %d tasks became %s\n%s", len(seen), n, p, r.cluster.Logs(30))
+		}
+	}
+}
+
+func (r *rig) writes() map[string]int {
+	r.Helper()
+	w, err := harness.APIWrites(r.Context(), r.cluster.Env.Config, v1alpha1.GroupVersion.Group)
+	r.must(err)
+	return w
+}
+
+func total(w map[string]int) (n int) {
+	for _, c := range w {
+		n += c
+	}
+	return n
+}
+
+func since(after, before map[string]int) map[string]int {
+	out := map[string]int{}
+	for k, v := range after {
+		if d := v - before[k]; d > 0 {
+			out[k] = d
+		}
+	}
+	return out
+}
+
+func percentile(d []time.Duration, p int) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	slices.Sort(d)
+	return d[min(len(d)-1, len(d)*p/100)].Round(100 * time.Microsecond)
+}
+
+// overheads are the times between the end of an answer and the next request of the same task.
+func (r *rig) overheads(prefix string) (out []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for task, calls := range r.calls {
+		if !strings.HasPrefix(task, prefix+"-") {
+			continue
+		}
+		for i := 1; i < len(calls); i++ {
+			out = append(out, calls[i].came.Sub(calls[i-1].went))
+		}
+	}
+	return out
+}
+
+// firstRequests are the times from the creation of each task to its first model request.
+func (r *rig) firstRequests(prefix string) (out []time.Duration) {
+	r.Helper()
+	var list v1alpha1.AgentTaskList
+	r.must(r.cluster.Client.List(r.Context(), &list, client.InNamespace(namespace)))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range list.Items {
+		t := &list.Items[i]
+		created, err := time.Parse(time.RFC3339Nano, t.Annotations["created"])
+		if calls := r.calls[t.Name]; err == nil && strings.HasPrefix(t.Name, prefix+"-") && len(calls) > 0 {
+			out = append(out, calls[0].came.Sub(created))
+		}
+	}
+	return out
+}

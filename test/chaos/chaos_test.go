@@ -1,0 +1,217 @@
+//go:build chaos
+
+// Package chaos kills operators, moves leadership and restarts the API server while tasks with tools run, and counts what
+// was lost or done twice.
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
+	"github.com/agentloop-dev/agenttask-operator/test/harness"
+)
+
+var (
+	tasks    = flag.Int("tasks", 60, "tasks at once")
+	turns    = flag.Int("turns", 40, "turns of each task")
+	kills    = flag.Int("kills", 50, "managers killed by SIGKILL")
+	restarts = flag.Int("restarts", 3, "restarts of the API server")
+	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the moments at which things happen")
+)
+
+const namespace = "default"
+
+// Every turn but the last calls one tool that has a side effect and one that only reads.
+func script(r *fakechat.Request) fakechat.Reply {
+	step := r.Replies()
+	delay := time.Duration(500+rand.IntN(2500)) * time.Millisecond
+	task := strings.TrimPrefix(r.Prompt(), "Work on ")
+	if step == *turns-1 {
+		return fakechat.Reply{Text: "TASK_COMPLETE: " + task + " is done", In: 100, Out: 10, Delay: delay}
+	}
+	args := fmt.Sprintf(`{"task":%q,"step":%d}`, task, step)
+	return fakechat.Reply{
+		Text: fmt.Sprintf("step %d", step), In: 100, Out: 10, Delay: delay,
+		Calls: []fakechat.Call{{ID: fmt.Sprintf("bump-%d", step), Name: "effects__bump", Arguments: args}, {ID: fmt.Sprintf("look-%d", step), Name: "effects__look", Arguments: args}},
+	}
+}
+
+func TestNothingIsLostAndNothingIsDoneTwice(t *testing.T) {
+	ctrl.SetLogger(logr.Discard())
+	t.Logf("seed %d", *seed)
+	random := rand.New(rand.NewPCG(*seed, 1))
+	cluster := harness.Start(t)
+	effects := newEffects()
+	tools := httptest.NewServer(effects.handler())
+	defer tools.Close()
+	chat := fakechat.New(script)
+	models := httptest.NewServer(chat)
+	defer models.Close()
+
+	create(t, cluster.Client, models.URL, tools.URL)
+	pair := startPair(t, cluster)
+	defer pair.stop()
+	pair.chaos(t, cluster, random)
+	awaitAll(t, cluster)
+	verify(t, cluster, chat, effects)
+}
+
+func create(t *testing.T, c client.Client, modelURL, toolURL string) {
+	t.Helper()
+	ctx := t.Context()
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: namespace} }
+	yes, most := true, int32(1000)
+	objects := []client.Object{
+		&v1alpha1.AgentModel{ObjectMeta: meta("default"), Spec: v1alpha1.AgentModelSpec{
+			Provider: v1alpha1.ProviderOpenAI, Model: "fake", Endpoint: modelURL + "/v1",
+			Retry: &v1alpha1.RetryPolicy{MaxAttempts: ptr(int32(20))},
+		}},
+		&v1alpha1.AgentToolset{ObjectMeta: meta("effects"), Spec: v1alpha1.AgentToolsetSpec{
+			URL: toolURL, TrustAnnotations: &yes,
+		}},
+	}
+	for i := range *tasks {
+		objects = append(objects, &v1alpha1.AgentTask{ObjectMeta: meta(taskName(i)), Spec: v1alpha1.AgentTaskSpec{
+			Prompt: "Work on " + taskName(i), MaxIterations: &most,
+			Toolsets: []v1alpha1.ToolsetReference{{Name: "effects", Required: &yes}},
+		}})
+	}
+	for _, o := range objects {
+		if err := c.Create(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func taskName(i int) string { return fmt.Sprintf("task-%03d", i) }
+
+func ptr[T any](v T) *T { return &v }
+
+// pair are two managers that compete for one lease.
+type pair struct {
+	cluster  *harness.Cluster
+	managers [2]*harness.Manager
+	starts   int
+}
+
+func startPair(t *testing.T, c *harness.Cluster) *pair {
+	p := &pair{cluster: c}
+	for i := range p.managers {
+		p.start(t, i)
+	}
+	return p
+}
+
+func (p *pair) start(t *testing.T, i int) {
+	t.Helper()
+	p.starts++
+	m, err := p.cluster.StartManager(fmt.Sprintf("manager-%d", i),
+		"--leader-elect", "--leader-election-namespace="+namespace, "--shutdown-grace=2s", "--max-turn-attempts=20",
+		"--leader-election-lease-duration=3s", "--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.managers[i] = m
+}
+
+func (p *pair) stop() {
+	for _, m := range p.managers {
+		m.Signal(syscall.SIGKILL)
+	}
+}
+
+// chaos kills one or both managers at random moments, and between that stops them politely and restarts the API server.
+func (p *pair) chaos(t *testing.T, c *harness.Cluster, random *rand.Rand) {
+	for killed, polite, restarted := 0, 0, 0; killed < *kills; {
+		pause(random, 1500, 3500)
+		p.revive(t)
+		i := random.IntN(2)
+		switch {
+		case restarted < *restarts && killed >= (restarted+1)**kills/(*restarts+1):
+			restarted++
+			restartAPIServer(t, c)
+			t.Logf("API server restarted (%d)", restarted)
+		case random.IntN(6) == 0:
+			polite++
+			p.managers[i].Signal(syscall.SIGTERM)
+			p.start(t, i)
+			t.Logf("manager %d stopped by SIGTERM (%d)", i, polite)
+		default:
+			killed++
+			p.managers[i].Signal(syscall.SIGKILL)
+			if random.IntN(3) == 0 && killed < *kills { // both at once
+				killed++
+				p.managers[1-i].Signal(syscall.SIGKILL)
+				p.start(t, 1-i)
+			}
+			p.start(t, i)
+		}
+	}
+	t.Logf("%d managers were started", p.starts)
+}
+
+// revive starts a manager that ended by itself, as one does that lost its lease.
+func (p *pair) revive(t *testing.T) {
+	for i, m := range p.managers {
+		if m.Exited() {
+			p.start(t, i)
+		}
+	}
+}
+
+// pause waits from low to low+spread milliseconds: this is what "at a random moment" means.
+func pause(random *rand.Rand, low, spread int) {
+	<-time.After(time.Duration(low+random.IntN(spread)) * time.Millisecond)
+}
+
+func restartAPIServer(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	server := c.Env.ControlPlane.GetAPIServer()
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitAll waits until every task has ended.
+func awaitAll(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for {
+		open := 0
+		var list v1alpha1.AgentTaskList
+		err := c.Client.List(ctx, &list, client.InNamespace(namespace))
+		for i := range list.Items {
+			if !list.Items[i].Finished() {
+				open++
+			}
+		}
+		if err == nil && open == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d tasks never ended; last error %v\n%s", open, err, c.Logs(40))
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package envtest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
+)
+
+type deployArgs struct {
+	To string `json:"to"`
+}
+
+// deployTool creates an AgentToolset named ops with one tool, deploy, and counts its calls.
+func (f *fixture) deployTool(spec v1alpha1.AgentToolsetSpec) *atomic.Int64 {
+	f.Helper()
+	calls := &atomic.Int64{}
+	server := mcp.NewServer(&mcp.Implementation{Name: "ops", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "deploy", Description: "Deploys."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in deployArgs) (*mcp.CallToolResult, any, error) {
+			calls.Add(1)
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "deployed to " + in.To}}}, nil, nil
+		})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	f.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	spec.URL = web.URL
+	f.must(kube.Create(f.ctx, &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops"), Spec: spec}))
+	return calls
+}
+
+// deploys calls the tool in its first turn and tells the result in its second.
+func deploys(r *fakechat.Request) fakechat.Reply {
+	if r.Replies() == 0 {
+		return fakechat.Reply{In: 10, Out: 5, Calls: []fakechat.Call{{ID: "c1", Name: "ops__deploy", Arguments: `{"to":"prod"}`}}}
+	}
+	return fakechat.Reply{Text: "TASK_COMPLETE: " + r.Last(), In: 10, Out: 5}
+}
+
+func withOps(required bool) func(*v1alpha1.AgentTaskSpec) {
+	return func(s *v1alpha1.AgentTaskSpec) {
+		s.Toolsets = []v1alpha1.ToolsetReference{{Name: "ops", Required: &required}}
+	}
+}
+
+func TestAToolCallRunsOnceAndItsResultReachesTheModel(t *testing.T) {
+	f := newFixture(t)
+	calls := f.deployTool(v1alpha1.AgentToolsetSpec{})
+	f.chatModel(deploys)
+	f.task("ship", withOps(true))
+	task := f.awaitExit("ship", v1alpha1.ExitCompleted)
+	if task.Status.Summary != "deployed to prod" || calls.Load() != 1 || *task.Status.Iterations != 2 {
+		t.Errorf("got %q after %d calls and %d turns", task.Status.Summary, calls.Load(), *task.Status.Iterations)
+	}
+}
+
+func TestAnApprovalRunsExactlyWhatWasShownAndADenialNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer, summary string
+		calls           int64
+	}{
+		"approve":            {"approve", "deployed to prod", 1},
+		"deny with a reason": {"deny: not on a Friday", "Denied by the human: not on a Friday", 0},
+		"anything else":      {"hmm", "Denied by the human: hmm", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			calls := f.deployTool(v1alpha1.AgentToolsetSpec{RequireApproval: v1alpha1.ApprovalAlways})
+			f.chatModel(deploys)
+			f.task("ship", withOps(true))
+			q := f.awaitPhase("ship", v1alpha1.PhaseNeedsInput).Status.InputRequest
+			if q.Kind != v1alpha1.InputApproval || len(q.ToolCalls) != 1 || q.ToolCalls[0].Name != "ops__deploy" || *q.ToolCalls[0].Arguments != `{"to":"prod"}` {
+				t.Fatalf("the request shows %+v", q)
+			}
+			if calls.Load() != 0 {
+				t.Fatal("the call ran before it was approved")
+			}
+			f.patch("ship", fmt.Sprintf(`{"spec":{"resumeInput":%q,"resumeInputID":%q}}`, tc.answer, q.ID))
+			task := f.awaitExit("ship", v1alpha1.ExitCompleted)
+			if calls.Load() != tc.calls || task.Status.Summary != tc.summary {
+				t.Errorf("got %d calls and %q, want %d and %q", calls.Load(), task.Status.Summary, tc.calls, tc.summary)
+			}
+		})
+	}
+}
+
+func TestAToolsetThatIsAwayHoldsUpOnlyTasksThatRequireIt(t *testing.T) {
+	f := newFixture(t)
+	f.must(kube.Create(f.ctx, &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops"), Spec: v1alpha1.AgentToolsetSpec{URL: "http://127.0.0.1:1/mcp"}}))
+	f.chatModel(func(*fakechat.Request) fakechat.Reply { return fakechat.Reply{Text: "TASK_COMPLETE: without tools"} })
+	f.task("optional", withOps(false))
+	f.task("required", withOps(true))
+	f.awaitExit("optional", v1alpha1.ExitCompleted)
+	f.await("required", "waiting for its toolset", func(task *v1alpha1.AgentTask) bool {
+		c := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionReconciling)
+		return c != nil && c.Reason == "ToolsetUnavailable" && task.Status.Phase == v1alpha1.PhasePending
+	})
+}
+
+func TestAToolsetShowsWhatItsServerOffers(t *testing.T) {
+	f := newFixture(t)
+	f.deployTool(v1alpha1.AgentToolsetSpec{ApprovalTools: []string{"dep*"}})
+	set := &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops")}
+	f.poll("the tools are listed", func(ctx context.Context) (bool, error) {
+		err := kube.Get(ctx, client.ObjectKeyFromObject(set), set)
+		return len(set.Status.Tools) == 1, err
+	})
+	tool := set.Status.Tools[0]
+	if tool.Name != "deploy" || tool.Digest == "" || !*tool.RequiresApproval || !meta.IsStatusConditionTrue(set.Status.Conditions, v1alpha1.ConditionReady) {
+		t.Errorf("got %+v, conditions %v", tool, set.Status.Conditions)
+	}
+}
