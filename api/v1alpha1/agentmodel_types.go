@@ -33,6 +33,7 @@ type AgentModelSpec struct {
 	Model string `json:"model,omitempty"`
 
 	// endpoint is the base URL, such as `http://llm.models.svc:8000/v1`. Unset: the provider's own.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && (url(self).getScheme() == 'http' || url(self).getScheme() == 'https') && url(self).getHostname() != ''",message="spec.endpoint must be an http or https URL with a host, such as https://api.example.com/v1"
 	// +optional
@@ -187,7 +188,7 @@ type ModelParameters struct {
 // RetryPolicy says how often a failed call is tried again.
 type RetryPolicy struct {
 	// maxAttempts of one call, the first included. Time spent counts against the task's maxDuration.
-	// +kubebuilder:default=5
+	// +default=5
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -218,6 +219,7 @@ type ModelLimits struct {
 // Pricing is the price per million tokens, as decimal strings of one currency.
 type Pricing struct {
 	// inputPerMillion is the price of a million input tokens that were not cached.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?$`
 	// +required
@@ -230,6 +232,7 @@ type Pricing struct {
 	CachedInputPerMillion *string `json:"cachedInputPerMillion,omitempty"`
 
 	// outputPerMillion is the price of a million output tokens.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?$`
 	// +required
@@ -253,10 +256,10 @@ type Script struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=512
 	// +required
-	Replies []ScriptedReply `json:"replies,omitempty"`
+	Replies []ScriptedReply `json:"replies,omitempty"` //nolint:kubeapilinter // no field of a reply is required: an empty reply is worth testing with
 
 	// atEnd says what follows the last reply.
-	// +kubebuilder:default=RepeatLast
+	// +default="RepeatLast"
 	// +optional
 	AtEnd ScriptEnd `json:"atEnd,omitempty"`
 }
@@ -335,11 +338,11 @@ type ScriptedUsage struct {
 // AgentModelStatus tells whether the model can be called. No call is spent to find out.
 type AgentModelStatus struct {
 	// observedGeneration is the spec's generation that this status is about.
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready.
+	// conditions has Ready.
 	// +listType=map
 	// +listMapKey=type
 	// +patchStrategy=merge

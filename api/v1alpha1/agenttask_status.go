@@ -68,7 +68,7 @@ const (
 type AgentTaskStatus struct {
 	// phase is where the task stands.
 	// +optional
-	Phase AgentTaskPhase `json:"phase,omitempty"`
+	Phase AgentTaskPhase `json:"phase,omitempty"` //nolint:kubeapilinter // users wait and select by phase, as by that of Jobs and Pods; conditions say the same
 
 	// exitReason is why the loop last stopped. Empty while it runs.
 	// +optional
@@ -130,7 +130,7 @@ type AgentTaskStatus struct {
 	Transcript *TranscriptStatus `json:"transcript,omitempty"`
 
 	// observedGeneration is the spec's generation that this status is about.
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -165,7 +165,7 @@ type TokenUsage struct {
 	// +optional
 	TotalTokens *int64 `json:"totalTokens,omitempty"`
 
-	// estimated: the provider did not report the usage of at least one call, so it was estimated.
+	// estimated says that the provider did not report the usage of at least one call, so it was estimated.
 	// +optional
 	Estimated *bool `json:"estimated,omitempty"`
 
@@ -214,7 +214,7 @@ type InputRequest struct {
 
 	// askedAt is when the question was asked.
 	// +required
-	AskedAt metav1.Time `json:"askedAt,omitempty,omitzero"`
+	AskedAt metav1.Time `json:"askedAt,omitempty,omitzero"` //nolint:kubeapilinter // a zero time is not written, and the format refuses an empty one
 
 	// deadline is when the task ends as InputTimeout. Unset: never.
 	// +optional

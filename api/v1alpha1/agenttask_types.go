@@ -38,7 +38,7 @@ type AgentTaskSpec struct {
 
 	// maxIterations is the largest number of turns over the task's whole life, resumes included.
 	// One turn is one model request, its reply, and the tool calls that the reply asks for.
-	// +kubebuilder:default=50
+	// +default=50
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
@@ -82,7 +82,7 @@ type AgentTaskSpec struct {
 
 	// noProgressTurns ends the task after this many turns in a row that repeat word for word, or call for call with the
 	// same results. 0 switches it off.
-	// +kubebuilder:default=10
+	// +default=10
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +kubebuilder:validation:XValidation:rule="self != 1",message="spec.noProgressTurns is 1, but one turn cannot repeat itself: use 2 or more, or 0 to switch it off"
@@ -91,7 +91,7 @@ type AgentTaskSpec struct {
 
 	// onLimit says what happens when a limit is reached. WrapUp gives the model one last call without tools, inside what is
 	// left of tokens and time, to say what was done and what is left; the exit reason stays the limit's.
-	// +kubebuilder:default=Stop
+	// +default="Stop"
 	// +optional
 	OnLimit LimitAction `json:"onLimit,omitempty"`
 
@@ -156,7 +156,7 @@ type ToolsetReference struct {
 	// +optional
 	Allow []string `json:"allow,omitempty"`
 
-	// required: the task waits while this toolset is unavailable. Otherwise it goes on without its tools.
+	// required makes the task wait while this toolset is unavailable. Otherwise it goes on without its tools.
 	// +optional
 	Required *bool `json:"required,omitempty"`
 }
@@ -178,7 +178,7 @@ const (
 // Completion says how a task is found to be done.
 type Completion struct {
 	// strategy says who decides.
-	// +kubebuilder:default=Signal
+	// +default="Signal"
 	// +optional
 	Strategy CompletionStrategy `json:"strategy,omitempty"`
 
@@ -231,7 +231,7 @@ const (
 // ContextPolicy says what the model is shown of earlier turns.
 type ContextPolicy struct {
 	// mode of the context.
-	// +kubebuilder:default=Accumulate
+	// +default="Accumulate"
 	// +optional
 	Mode ContextMode `json:"mode,omitempty"`
 

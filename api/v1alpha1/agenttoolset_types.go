@@ -35,7 +35,7 @@ type AgentToolsetSpec struct {
 	URL string `json:"url,omitempty"`
 
 	// transport of the MCP server.
-	// +kubebuilder:default=StreamableHTTP
+	// +default="StreamableHTTP"
 	// +optional
 	Transport ToolTransport `json:"transport,omitempty"`
 
@@ -76,7 +76,7 @@ type AgentToolsetSpec struct {
 	Deny []string `json:"deny,omitempty"`
 
 	// requireApproval says which calls a human must approve before they run.
-	// +kubebuilder:default=Never
+	// +default="Never"
 	// +optional
 	RequireApproval ApprovalPolicy `json:"requireApproval,omitempty"`
 
@@ -122,7 +122,7 @@ type DiscoveredTool struct {
 	// +required
 	Digest string `json:"digest,omitempty"`
 
-	// requiresApproval: a human must approve each call.
+	// requiresApproval says that a human must approve each call.
 	// +optional
 	RequiresApproval *bool `json:"requiresApproval,omitempty"`
 }
@@ -143,11 +143,11 @@ type AgentToolsetStatus struct {
 	ToolCount *int32 `json:"toolCount,omitempty"`
 
 	// observedGeneration is the spec's generation that this status is about.
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready.
+	// conditions has Ready.
 	// +listType=map
 	// +listMapKey=type
 	// +patchStrategy=merge

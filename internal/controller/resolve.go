@@ -44,7 +44,7 @@ func (p *plan) toolDigests(s *loop.State) map[string]string {
 func (r *TaskReconciler) resolve(ctx context.Context, task *v1alpha1.AgentTask, s *loop.State) (*plan, error) {
 	p := &plan{
 		spec:   plainSpec(&task.Spec),
-		engine: &loop.Engine{Clock: r.Clock, Tools: loop.ToolboxFunc(noTool)},
+		engine: &loop.Engine{Clock: r.Clock, Tools: loop.ToolboxFunc(noTool), Backoff: r.Backoff},
 	}
 	p.spec.MaxTurnAttempts = r.MaxTurnAttempts
 	if p.invalid = compile(&task.Spec, &p.spec); p.invalid != nil {

@@ -42,6 +42,8 @@ type Options struct {
 	Guard *egress.Guard
 	// Clock tells the time.
 	Clock loop.Clock
+	// Backoff is how long to wait after the nth failure of a model call; nil means the loop's own.
+	Backoff func(n int) time.Duration
 }
 
 // TaskReconciler runs AgentTasks, one turn a Reconcile.

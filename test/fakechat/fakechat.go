@@ -23,6 +23,8 @@ type Request struct {
 	} `json:"tools"`
 	MaxTokens           int64 `json:"max_tokens"`
 	MaxCompletionTokens int64 `json:"max_completion_tokens"`
+	// Gone is closed once the client has left.
+	Gone <-chan struct{} `json:"-"`
 }
 
 // Message is one message of a request.
@@ -30,6 +32,12 @@ type Message struct {
 	Role       string          `json:"role"`
 	Content    json.RawMessage `json:"content"`
 	ToolCallID string          `json:"tool_call_id"`
+	ToolCalls  []struct {
+		Function struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"function"`
+	} `json:"tool_calls"`
 }
 
 // Text is the message's text, whether it was sent as a string or as parts.
@@ -85,24 +93,33 @@ type Call struct{ ID, Name, Arguments string }
 
 // Reply is one answer.
 type Reply struct {
-	Text  string
-	Calls []Call
-	// In and Out are the usage; both 0: none is sent.
+	// Reasoning comes before the text, as reasoning_content, and Refusal after it.
+	Reasoning, Text, Refusal string
+	Calls                    []Call
+	// In and Out are the usage; both 0: none is sent. Usage is sent instead, as it is.
 	In, Out int64
+	Usage   map[string]int64
 	// Finish is finish_reason; by default stop, or tool_calls with calls.
 	Finish string
 	// Delay before the first byte. The connection's end breaks it off.
 	Delay time.Duration
 	// Hang never answers.
 	Hang bool
-	// Status other than 0 answers an error, with RetryAfter seconds if not 0, and Code.
+	// Status other than 0 answers an error, with RetryAfter seconds or RetryIn if not 0, and Code.
 	Status     int
 	RetryAfter int
+	RetryIn    time.Duration
 	Code       string
 	// Raw is sent instead, as it is, with ContentType.
 	Raw, ContentType string
+	// Chunk is the number of characters of text in a chunk of a stream; 64 by default.
+	Chunk int
 	// CutAfter closes the connection after that many chunks of text (0: never).
 	CutAfter int
+	// Break ends the stream after text and usage, with an error event of this code.
+	Break string
+	// Stay keeps the stream open after the text, until the client leaves. It is called once the client has read the text.
+	Stay func()
 }
 
 // Server answers by its function.
@@ -123,6 +140,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":{"message":"bad request"}}`, http.StatusBadRequest)
 		return
 	}
+	req.Gone = r.Context().Done()
 	n := s.calls.Add(1)
 	reply := s.answer(&req)
 	if reply.Hang {
@@ -146,94 +164,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", reply.ContentType)
 		_, _ = w.Write([]byte(reply.Raw))
 	case req.Stream:
-		stream(w, reply, req.Model, n)
+		stream(w, reply, &req, n)
 	default:
 		plain(w, reply, req.Model, n)
 	}
-}
-
-func writeError(w http.ResponseWriter, r Reply) {
-	w.Header().Set("Content-Type", "application/json")
-	if r.RetryAfter > 0 {
-		w.Header().Set("Retry-After", fmt.Sprint(r.RetryAfter))
-	}
-	w.WriteHeader(r.Status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": "refused", "code": r.Code}})
-}
-
-func (r Reply) finish() string {
-	switch {
-	case r.Finish != "":
-		return r.Finish
-	case len(r.Calls) > 0:
-		return "tool_calls"
-	}
-	return "stop"
-}
-
-type object = map[string]any
-
-func (r Reply) toolCalls() []object {
-	var out []object
-	for i, c := range r.Calls {
-		id := c.ID
-		if id == "" {
-			id = fmt.Sprintf("call_%d", i+1)
-		}
-		out = append(out, object{"index": i, "id": id, "type": "function", "function": object{"name": c.Name, "arguments": c.Arguments}})
-	}
-	return out
-}
-
-func (r Reply) usage() object {
-	return object{"prompt_tokens": r.In, "completion_tokens": r.Out, "total_tokens": r.In + r.Out}
-}
-
-func plain(w http.ResponseWriter, r Reply, model string, n int64) {
-	message := object{"role": "assistant", "content": r.Text}
-	if calls := r.toolCalls(); calls != nil {
-		message["tool_calls"] = calls
-	}
-	body := object{
-		"id": fmt.Sprintf("chat-%d", n), "object": "chat.completion", "created": 1, "model": model,
-		"choices": []object{{"index": 0, "message": message, "finish_reason": r.finish()}},
-	}
-	if r.In+r.Out > 0 {
-		body["usage"] = r.usage()
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body)
-}
-
-// stream sends the text in pieces of 64 bytes, then the calls, the end and the usage.
-func stream(w http.ResponseWriter, r Reply, model string, n int64) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	flusher, _ := w.(http.Flusher)
-	send := func(choices []object, usage object) {
-		chunk := object{"id": fmt.Sprintf("chat-%d", n), "object": "chat.completion.chunk", "created": 1, "model": model, "choices": choices}
-		if usage != nil {
-			chunk["usage"] = usage
-		}
-		raw, _ := json.Marshal(chunk)
-		_, _ = fmt.Fprintf(w, "data: %s\n\n", raw)
-	}
-	delta := func(d object, finish any) { send([]object{{"index": 0, "delta": d, "finish_reason": finish}}, nil) }
-	for i, text := 0, []rune(r.Text); len(text) > 0; i++ {
-		if r.CutAfter > 0 && i == r.CutAfter {
-			flusher.Flush()
-			panic(http.ErrAbortHandler)
-		}
-		piece := text[:min(64, len(text))]
-		text = text[len(piece):]
-		delta(object{"role": "assistant", "content": string(piece)}, nil)
-	}
-	if calls := r.toolCalls(); calls != nil {
-		delta(object{"tool_calls": calls}, nil)
-	}
-	delta(object{}, r.finish())
-	if r.In+r.Out > 0 {
-		send([]object{}, r.usage())
-	}
-	_, _ = fmt.Fprint(w, "data: [DONE]\n\n")
-	flusher.Flush()
 }

@@ -275,8 +275,9 @@ func brief(text string) string {
 // call is the toolbox.
 func (p *Player) call(_ context.Context, c loop.ToolCall) loop.ToolResult {
 	p.toolRuns[c.Name]++
+	ids := callIDs(p.calls)
 	for i, s := range p.calls {
-		if s.ID != c.ID && (s.ID != "" || fmt.Sprintf("call-%d", i+1) != c.ID) {
+		if ids[i] != c.ID {
 			continue
 		}
 		p.clock.Add(s.Takes)

@@ -91,6 +91,22 @@ func (t *Turn) reply() *loop.Reply {
 	return r
 }
 
+// callIDs are the ids by which the loop runs the calls of a reply: those that were used before in it get their number.
+func callIDs(calls []Call) []string {
+	ids, used := make([]string, len(calls)), map[string]bool{}
+	for i, c := range calls {
+		ids[i] = c.ID
+		switch {
+		case c.ID == "":
+			ids[i] = fmt.Sprintf("call-%d", i+1)
+		case used[c.ID]:
+			ids[i] = fmt.Sprintf("%s#%d", c.ID, i+1)
+		}
+		used[c.ID] = true
+	}
+	return ids
+}
+
 // stream hands the text on in chunks until ctx ends, and gives what got through.
 func stream(ctx context.Context, blocks []loop.Block, chunk int, onBytes func(int)) []loop.Block {
 	var out []loop.Block

@@ -138,13 +138,10 @@ func openFence(rest string) (fence, bool) {
 // splitIndent returns the width of a line's indent, where a tab counts as code, and the rest without space at its end.
 func splitIndent(line string) (int, string) {
 	indent, i := 0, 0
-	for ; i < len(line); i++ {
+	for ; i < len(line) && (line[i] == ' ' || line[i] == '\t'); i++ {
+		indent++
 		if line[i] == '\t' {
-			indent += maxIndent + 1
-		} else if line[i] == ' ' {
-			indent++
-		} else {
-			break
+			indent += maxIndent
 		}
 	}
 	return indent, strings.TrimRight(line[i:], " \t\r\n")

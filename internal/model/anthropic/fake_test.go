@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -143,8 +144,8 @@ func generate(t *testing.T, m loop.Model) (reply *loop.Reply, n int, err error) 
 // wantModelError checks the type, and that nothing secret is in any text of the error or of what it wraps.
 func wantModelError(t *testing.T, err error) *loop.ModelError {
 	t.Helper()
-	e, ok := err.(*loop.ModelError)
-	if !ok {
+	var e *loop.ModelError
+	if !errors.As(err, &e) {
 		t.Fatalf("got %T (%v), want a ModelError", err, err)
 	}
 	for text := error(e); text != nil; {

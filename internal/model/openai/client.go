@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -133,7 +134,7 @@ func catchStatus(req *http.Request, next option.MiddlewareNext) (*http.Response,
 func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n int)) (*loop.Reply, error) {
 	ctx, count, end := model.BeginCall(ctx, c.cfg, onBytes)
 	defer end()
-	resp, err := c.send(ctx, req)
+	resp, err := c.send(ctx, req) //nolint:bodyclose // closeBody closes it
 	if err != nil {
 		return nil, toModelError(ctx, err)
 	}
@@ -191,7 +192,7 @@ func read(ctx context.Context, resp *http.Response, a *assembler, onBytes func(i
 		io.Closer
 	}{body, resp.Body}
 	failure := readStream(ctx, ssestream.NewDecoder(&wrapped), a, onBytes)
-	if failure != nil && failure.Err == io.ErrUnexpectedEOF && !a.started && !isEventStream(resp.Header) {
+	if failure != nil && errors.Is(failure.Err, io.ErrUnexpectedEOF) && !a.started && !isEventStream(resp.Header) {
 		return model.ErrorInvalidReply(resp.StatusCode, "with something that is no reply")
 	}
 	return failure

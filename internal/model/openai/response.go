@@ -50,6 +50,7 @@ func fromChoice(choice sdk.ChatCompletionChoice) delta {
 			opaque: extraOf(c.RawJSON()),
 		})
 	}
+	//nolint:staticcheck // deprecated at OpenAI, and still what some older compatible servers send
 	if f := m.FunctionCall; f.Name != "" || f.Arguments != "" {
 		d.calls = append(d.calls, fragment{index: -1, name: f.Name, args: f.Arguments})
 	}

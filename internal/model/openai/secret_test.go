@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -40,7 +41,7 @@ func TestNoErrorShowsKeyPromptBodyOrURL(t *testing.T) {
 			t.Fatal("no error")
 		}
 		shown := fmt.Sprintf("%v %+v %#v", err, err, err)
-		if e, ok := err.(*loop.ModelError); !ok {
+		if e := (*loop.ModelError)(nil); !errors.As(err, &e) {
 			t.Errorf("not a ModelError: %T", err)
 		} else if e.Err != nil {
 			// Not printed by ModelError, but others may unwrap it.

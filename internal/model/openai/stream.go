@@ -92,6 +92,7 @@ func fromChunk(choice sdk.ChatCompletionChunkChoice) delta {
 			opaque: objectOf(c.JSON.ExtraFields[extraContent]),
 		})
 	}
+	//nolint:staticcheck // deprecated at OpenAI, and still what some older compatible servers send
 	if f := in.FunctionCall; f.Name != "" || f.Arguments != "" {
 		d.calls = append(d.calls, fragment{index: -1, name: f.Name, args: f.Arguments})
 	}

@@ -120,7 +120,7 @@ func (w *wall) resume(req *http.Request) (*http.Response, error) {
 	var resumes int
 	ex.set(func(ex *exchange) { ex.resumes++; resumes = ex.resumes })
 	if resumes > maxResumes || w.ctx.Err() != nil {
-		return respond(req, http.StatusOK, eventType, event{data: errorFor(ex, "the stream broke off")}.bytes()), nil
+		return respond(req, http.StatusOK, eventType, event{data: errorFor(ex, "the stream broke off")}.bytes()), nil //nolint:nilerr // the call is told, the session lives on
 	}
 	// The exchange's trace is the call's own: a resumption that finds no connection does not mean that the call never left.
 	resp, err := w.send(req, nil, maxErrorBytes)
@@ -166,7 +166,7 @@ func callStream(body io.ReadCloser, ex *exchange) io.ReadCloser {
 		msg, err := jsonrpc.DecodeMessage(ev.data)
 		if err != nil {
 			end = io.EOF
-			return event{data: errorFor(ex, "no JSON-RPC message")}.bytes(), nil
+			return event{data: errorFor(ex, "no JSON-RPC message")}.bytes(), nil //nolint:nilerr // the call is told, the session lives on
 		}
 		if answer, ok := msg.(*jsonrpc.Response); ok && answer.ID == ex.callID() {
 			ex.set(func(ex *exchange) { ex.answered = true })

@@ -221,6 +221,7 @@ func TestToolThatAsksForInputIsNotCalledAgain(t *testing.T) {
 	s.AddTool(&sdk.Tool{Name: "ask", InputSchema: map[string]any{"type": "object"}},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			ran.add("ask")
+			//nolint:staticcheck // deprecated in the protocol, and the simplest input that a server can ask for
 			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"roots": &sdk.ListRootsParams{}}}, nil
 		})
 	cfg := serve(t, handlerOf(s, &sdk.StreamableHTTPOptions{Stateless: true}))

@@ -110,7 +110,7 @@ func (s *session) begin(cs *sdk.ClientSession) bool {
 	defer s.mu.Unlock()
 	if s.retired {
 		s.kill()
-		go cs.Close()
+		go func() { _ = cs.Close() }()
 		return false
 	}
 	s.cs = cs

@@ -9,8 +9,9 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
-// A step is text of which five pass the end of a segment (8 KiB compressed). So among the prefixes of up to six steps are a
-// journal without a segment, an open segment, one that the next step closes, one that is just closed, and a second one.
+// A step is text of which three stay below the end of a segment (8 KiB compressed), and five pass it. So among
+// the prefixes of up to six steps are a journal without a segment, an open segment, one that the next step closes, one that
+// is just closed, and a second one.
 const (
 	step     = 2300
 	prefixes = 7

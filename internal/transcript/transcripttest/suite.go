@@ -142,7 +142,7 @@ func brief(e loop.Event) string {
 	return string(b)
 }
 
-// noise gives text of n bytes that does not compress to less than about four fifths.
+// noise gives text of n bytes that hardly compresses, if at all.
 func noise(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)

@@ -28,7 +28,7 @@ func run(args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
 	defer cancel()
 	pool := mcp.NewPool()
-	defer pool.Shutdown(ctx)
+	defer func() { _ = pool.Shutdown(ctx) }()
 	source := mcp.Source{Key: "server", Required: true, Config: mcp.Config{
 		Name: "server", URL: args[len(args)-1], RequireApproval: mcp.ApproveNever,
 	}}

@@ -15,7 +15,7 @@ import (
 type AgentModelStatusApplyConfiguration struct {
 	// observedGeneration is the spec's generation that this status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready.
+	// conditions has Ready.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -19,7 +19,7 @@ type AgentToolsetStatusApplyConfiguration struct {
 	ToolCount *int32 `json:"toolCount,omitempty"`
 	// observedGeneration is the spec's generation that this status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready.
+	// conditions has Ready.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -13,7 +13,7 @@ type DiscoveredToolApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// digest of the tool's description and schema.
 	Digest *string `json:"digest,omitempty"`
-	// requiresApproval: a human must approve each call.
+	// requiresApproval says that a human must approve each call.
 	RequiresApproval *bool `json:"requiresApproval,omitempty"`
 }
 

@@ -17,7 +17,7 @@ type TokenUsageApplyConfiguration struct {
 	CachedInputTokens *int64 `json:"cachedInputTokens,omitempty"`
 	// totalTokens is what counts against spec.maxTokens.
 	TotalTokens *int64 `json:"totalTokens,omitempty"`
-	// estimated: the provider did not report the usage of at least one call, so it was estimated.
+	// estimated says that the provider did not report the usage of at least one call, so it was estimated.
 	Estimated *bool `json:"estimated,omitempty"`
 	// cost by the AgentModel's pricing, an exact decimal in its currency. Empty without pricing.
 	Cost *string `json:"cost,omitempty"`

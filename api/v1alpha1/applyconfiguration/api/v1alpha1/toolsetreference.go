@@ -13,7 +13,7 @@ type ToolsetReferenceApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// allow are globs of tool names. Only tools that match one may be called. Unset: all that the toolset allows.
 	Allow []string `json:"allow,omitempty"`
-	// required: the task waits while this toolset is unavailable. Otherwise it goes on without its tools.
+	// required makes the task wait while this toolset is unavailable. Otherwise it goes on without its tools.
 	Required *bool `json:"required,omitempty"`
 }
 
