@@ -70,7 +70,7 @@ type AgentModelSpec struct {
 	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=100000000
 	// +optional
-	ContextWindowTokens *int64 `json:"contextWindowTokens,omitempty"`
+	ContextWindowTokens *int64 `json:"contextWindowTokens,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
 	// requestTimeout bounds one call, the whole stream included, such as `5m`. Unset: 10m.
 	// +kubebuilder:validation:Type=string
@@ -178,7 +178,7 @@ type ModelParameters struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000000
 	// +optional
-	MaxOutputTokens *int64 `json:"maxOutputTokens,omitempty"`
+	MaxOutputTokens *int64 `json:"maxOutputTokens,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
 	// reasoningEffort of models that think before they answer.
 	// +optional
@@ -192,7 +192,7 @@ type RetryPolicy struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
-	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
+	MaxAttempts *int32 `json:"maxAttempts,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 }
 
 // ModelLimits are shared by all tasks that use a model. Unset ones do not limit.
@@ -201,19 +201,19 @@ type ModelLimits struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
-	MaxConcurrent *int32 `json:"maxConcurrent,omitempty"`
+	MaxConcurrent *int32 `json:"maxConcurrent,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
 	// requestsPerMinute started.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000000
 	// +optional
-	RequestsPerMinute *int64 `json:"requestsPerMinute,omitempty"`
+	RequestsPerMinute *int64 `json:"requestsPerMinute,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
 	// tokensPerMinute used, input and output.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000000000
 	// +optional
-	TokensPerMinute *int64 `json:"tokensPerMinute,omitempty"`
+	TokensPerMinute *int64 `json:"tokensPerMinute,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 }
 
 // Pricing is the price per million tokens, as decimal strings of one currency.
@@ -373,7 +373,7 @@ type AgentModel struct {
 
 	// status tells whether it can be called.
 	// +optional
-	Status AgentModelStatus `json:"status,omitempty,omitzero"`
+	Status AgentModelStatus `json:"status,omitempty,omitzero"` //nolint:kubeapilinter // an empty status is one that no operator has looked at yet
 }
 
 // AgentModelList is a list of AgentModels.

@@ -42,14 +42,14 @@ type AgentTaskSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
-	MaxIterations *int32 `json:"maxIterations,omitempty"`
+	MaxIterations *int32 `json:"maxIterations,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
 	// maxTokens is the largest number of tokens over the task's whole life: input and output of every model call, judge and
 	// compaction calls included. It is not the cap of a single reply. Unset: no limit.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000000000
 	// +optional
-	MaxTokens *int64 `json:"maxTokens,omitempty"`
+	MaxTokens *int64 `json:"maxTokens,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
 	// maxDuration is the longest time the task may spend Running, such as `30m`. The clock stands still while it waits for
 	// input or is suspended. Unset: no limit.
@@ -281,7 +281,7 @@ type AgentTask struct {
 
 	// status is what the operator saw.
 	// +optional
-	Status AgentTaskStatus `json:"status,omitempty,omitzero"`
+	Status AgentTaskStatus `json:"status,omitempty,omitzero"` //nolint:kubeapilinter // an empty status is one that no operator has looked at yet
 }
 
 // AgentTaskList is a list of AgentTasks.

@@ -105,7 +105,7 @@ type AgentToolsetSpec struct {
 	// +kubebuilder:validation:Minimum=256
 	// +kubebuilder:validation:Maximum=262144
 	// +optional
-	MaxResultBytes *int32 `json:"maxResultBytes,omitempty"`
+	MaxResultBytes *int32 `json:"maxResultBytes,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 }
 
 // DiscoveredTool is a tool that the server offers.
@@ -178,7 +178,7 @@ type AgentToolset struct {
 
 	// status tells what it offers.
 	// +optional
-	Status AgentToolsetStatus `json:"status,omitempty,omitzero"`
+	Status AgentToolsetStatus `json:"status,omitempty,omitzero"` //nolint:kubeapilinter // an empty status is one that no operator has looked at yet
 }
 
 // AgentToolsetList is a list of AgentToolsets.

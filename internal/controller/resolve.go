@@ -32,6 +32,9 @@ type plan struct {
 	queues []*waitQueue
 }
 
+// waits tells that no call can be made now.
+func (p *plan) waits() bool { return p.waiting != nil }
+
 // toolDigests are recorded when the task starts: a server must not swap a tool for another later.
 func (p *plan) toolDigests(s *loop.State) map[string]string {
 	if s.Started() || p.tools == nil {

@@ -67,7 +67,7 @@ func (r *TaskReconciler) fence(ctx context.Context, s *session, p *plan) error {
 	}
 	next := loop.Decide(s.state, &p.spec, r.Clock.Now())
 	acts := next.Kind == loop.ActionCallModel || next.Kind == loop.ActionRunTools
-	if p.invalid == nil && next.Kind != loop.ActionEmit && (!acts || p.waiting != nil) {
+	if p.invalid == nil && next.Kind != loop.ActionEmit && (!acts || p.waits()) {
 		return nil
 	}
 	step, err := p.engine.Open(s.state, &p.spec, loop.Opened{Holder: r.Holder, ToolDigests: p.toolDigests(s.state)})
@@ -96,7 +96,7 @@ func (r *TaskReconciler) advance(ctx context.Context, task *v1alpha1.AgentTask, 
 			return step.Next, err
 		}
 		isCall := step.Next.Kind == loop.ActionCallModel
-		if !isCall && step.Next.Kind != loop.ActionRunTools || called && isCall || p.waiting != nil || ctx.Err() != nil {
+		if !isCall && step.Next.Kind != loop.ActionRunTools || called && isCall || p.waits() || ctx.Err() != nil {
 			return step.Next, nil
 		}
 		written := r.writeIfSlow(ctx, task, s, p)

@@ -143,7 +143,9 @@ func (p *pair) chaos(t *testing.T, c *harness.Cluster, random *rand.Rand) {
 		switch {
 		case restarted < *restarts && killed >= (restarted+1)**kills/(*restarts+1):
 			restarted++
-			restartAPIServer(t, c)
+			if err := c.RestartAPIServer(t.Context(), time.Second); err != nil {
+				t.Fatal(err)
+			}
 			t.Logf("API server restarted (%d)", restarted)
 		case random.IntN(6) == 0:
 			polite++
@@ -176,17 +178,6 @@ func (p *pair) revive(t *testing.T) {
 // pause waits from low to low+spread milliseconds: this is what "at a random moment" means.
 func pause(random *rand.Rand, low, spread int) {
 	<-time.After(time.Duration(low+random.IntN(spread)) * time.Millisecond)
-}
-
-func restartAPIServer(t *testing.T, c *harness.Cluster) {
-	t.Helper()
-	server := c.Env.ControlPlane.GetAPIServer()
-	if err := server.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // awaitAll waits until every task has ended.

@@ -45,8 +45,6 @@ func (w *wire) fail(fault func(*http.Request, http.RoundTripper) (*http.Response
 	w.fault.Store(&fault)
 }
 
-func (w *wire) mend() { w.fault.Store(nil) }
-
 var errCut = errors.New("the wire is cut")
 
 // cut fails every request.

@@ -29,6 +29,7 @@ type Cluster struct {
 	Client     client.WithWatch
 	Kubeconfig string
 	folder     string
+	apiServers []*exec.Cmd
 }
 
 // Start starts a control plane that stops with the test.
@@ -53,7 +54,9 @@ func Start(t testing.TB) *Cluster {
 	if err := os.WriteFile(kubeconfig, env.KubeConfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &Cluster{Env: env, Client: c, Kubeconfig: kubeconfig, folder: folder}
+	cluster := &Cluster{Env: env, Client: c, Kubeconfig: kubeconfig, folder: folder}
+	t.Cleanup(cluster.stopAPIServers)
+	return cluster
 }
 
 // Manager is an operator process.

@@ -1,0 +1,78 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+// RestartAPIServer kills the API server and starts it again with the same arguments, after a pause. envtest's own Stop and
+// Start would give it another certificate authority, which no real restart does.
+func (c *Cluster) RestartAPIServer(ctx context.Context, pause time.Duration) error {
+	pid, err := c.apiServer()
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return err
+	}
+	args := strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00")
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-time.After(pause)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = c.folder
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	c.apiServers = append(c.apiServers, cmd)
+	kube, err := kubernetes.NewForConfig(c.Env.Config)
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := kube.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return err == nil, nil
+	})
+}
+
+// apiServer finds the process that listens on the cluster's port.
+func (c *Cluster) apiServer() (int, error) {
+	host, err := url.Parse("https://" + strings.TrimPrefix(c.Env.Config.Host, "https://"))
+	if err != nil {
+		return 0, err
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		raw, _ := os.ReadFile(file)
+		line := string(raw)
+		if strings.Contains(line, "kube-apiserver\x00") && strings.Contains(line, "--secure-port="+host.Port()+"\x00") {
+			return strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return 0, errors.New("no kube-apiserver on port " + host.Port())
+}
+
+// stopAPIServers ends the ones that RestartAPIServer started.
+func (c *Cluster) stopAPIServers() {
+	for _, cmd := range c.apiServers {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
