@@ -66,7 +66,7 @@ func TestNothingIsLostAndNothingIsDoneTwice(t *testing.T) {
 	pair := startPair(t, cluster)
 	defer pair.stop()
 	pair.chaos(t, cluster, random)
-	awaitAll(t, cluster)
+	pair.awaitAll(t)
 	verify(t, cluster, chat, effects)
 }
 
@@ -180,14 +180,16 @@ func pause(random *rand.Rand, low, spread int) {
 	<-time.After(time.Duration(low+random.IntN(spread)) * time.Millisecond)
 }
 
-// awaitAll waits until every task has ended.
-func awaitAll(t *testing.T, c *harness.Cluster) {
+// awaitAll waits until every task has ended, and starts managers again that end by themselves, as a kubelet would.
+func (p *pair) awaitAll(t *testing.T) {
 	t.Helper()
+	c := p.cluster
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for {
+		p.revive(t)
 		open := 0
 		var list v1alpha1.AgentTaskList
 		err := c.Client.List(ctx, &list, client.InNamespace(namespace))
