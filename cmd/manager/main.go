@@ -18,12 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
 )
 
 // Set by the build.
@@ -116,6 +118,7 @@ func run(ctx context.Context, c *config) error {
 func (c *config) controllerOptions() (controller.Options, error) {
 	o := controller.Options{
 		Holder: holder(), MaxConcurrentTurns: c.maxConcurrentTurns, StatusInterval: c.statusInterval,
+		Metrics:         telemetry.NewMetrics(metrics.Registry),
 		MaxTurnAttempts: c.turnAttempts, ShutdownGrace: c.shutdownGrace, Guard: &egress.Guard{DenyLoopback: c.denyLoopback},
 	}
 	for _, f := range []struct {
@@ -159,9 +162,9 @@ func (c *config) manager() (ctrl.Manager, error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	metrics := metricsserver.Options{BindAddress: c.metricsAddr, SecureServing: c.metricsSecure}
+	metricsOptions := metricsserver.Options{BindAddress: c.metricsAddr, SecureServing: c.metricsSecure}
 	if c.metricsSecure {
-		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	namespaces := map[string]cache.Config{}
 	for _, ns := range split(c.watchNamespaces) {
@@ -169,7 +172,7 @@ func (c *config) manager() (ctrl.Manager, error) {
 	}
 	drain := c.shutdownGrace + 15*time.Second // calls, and then the appends of what they gave
 	return ctrl.NewManager(rest, ctrl.Options{
-		Scheme: scheme, Metrics: metrics, HealthProbeBindAddress: c.probeAddr,
+		Scheme: scheme, Metrics: metricsOptions, HealthProbeBindAddress: c.probeAddr,
 		Cache:          cache.Options{DefaultNamespaces: namespaces},
 		LeaderElection: c.leaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: c.leaderNamespace,
 		LeaseDuration: &c.leaseDuration, RenewDeadline: &c.renewDeadline, RetryPeriod: &c.retryPeriod,

@@ -117,6 +117,7 @@ func (r *TaskReconciler) writeStatus(ctx context.Context, base *v1alpha1.AgentTa
 		err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 		if err == nil {
 			s.written, s.resourceVersion, s.writtenAt = &want, next.ResourceVersion, r.Clock.Now()
+			r.Metrics.Observe(was, &want)
 			r.announce(next, was)
 			return 0, nil
 		}

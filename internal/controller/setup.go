@@ -20,6 +20,7 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
@@ -42,6 +43,8 @@ type Options struct {
 	Guard *egress.Guard
 	// Clock tells the time.
 	Clock loop.Clock
+	// Metrics counts what tasks do; nil for nothing.
+	Metrics *telemetry.Metrics
 	// Backoff is how long to wait after the nth failure of a model call; nil means the loop's own.
 	Backoff func(n int) time.Duration
 }

@@ -1,0 +1,43 @@
+package telemetry_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func TestEachExitAndEachTokenIsCountedOnce(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := telemetry.NewMetrics(registry)
+	empty := &v1alpha1.AgentTaskStatus{}
+	running := &v1alpha1.AgentTaskStatus{Iterations: ptr(int32(2)), Usage: &v1alpha1.TokenUsage{InputTokens: ptr(int64(100)), OutputTokens: ptr(int64(10))}}
+	end := running.DeepCopy()
+	end.Iterations, end.Usage.InputTokens = ptr(int32(3)), ptr(int64(150))
+	end.ExitReason, end.CompletionTime, end.ActiveSeconds = v1alpha1.ExitIterationCapReached, &metav1.Time{}, ptr(int64(7))
+	for _, step := range [][2]*v1alpha1.AgentTaskStatus{{empty, running}, {running, end}, {end, end}} {
+		m.Observe(step[0], step[1])
+	}
+	want := `
+# HELP agenttask_exits_total Times that the loop of a task stopped, by the shared name of the exit reason; need_input is a pause.
+# TYPE agenttask_exits_total counter
+agenttask_exits_total{exit_reason="iteration_cap_reached"} 1
+# HELP agenttask_iterations_total Turns run.
+# TYPE agenttask_iterations_total counter
+agenttask_iterations_total 3
+# HELP agenttask_tokens_total Tokens used, by gen_ai.token.type.
+# TYPE agenttask_tokens_total counter
+agenttask_tokens_total{gen_ai_token_type="input"} 150
+agenttask_tokens_total{gen_ai_token_type="output"} 10
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "agenttask_exits_total", "agenttask_iterations_total", "agenttask_tokens_total"); err != nil {
+		t.Error(err)
+	}
+}
