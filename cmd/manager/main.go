@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -26,6 +27,7 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 
 // Set by the build.
@@ -112,12 +114,16 @@ func run(ctx context.Context, c *config) error {
 		return err
 	}
 	ctrl.Log.Info("Starting", "version", version, "commit", commit, "holder", options.Holder, "loopbackAllowed", !options.Guard.DenyLoopback)
-	return mgr.Start(ctx)
+	err = mgr.Start(ctx)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, options.Tools.Shutdown(end))
 }
 
 func (c *config) controllerOptions() (controller.Options, error) {
 	o := controller.Options{
 		Holder: holder(), MaxConcurrentTurns: c.maxConcurrentTurns, StatusInterval: c.statusInterval,
+		Tools:           mcp.NewPool(),
 		Metrics:         telemetry.NewMetrics(metrics.Registry),
 		MaxTurnAttempts: c.turnAttempts, ShutdownGrace: c.shutdownGrace, Guard: &egress.Guard{DenyLoopback: c.denyLoopback},
 	}

@@ -43,6 +43,9 @@ type Options struct {
 	Guard *egress.Guard
 	// Clock tells the time.
 	Clock loop.Clock
+	// Tools holds the sessions with tool servers. Whoever gives it shuts it down, after the manager has stopped: calls that are
+	// let finish still need it. Nil makes one that is never shut down.
+	Tools *mcp.Pool
 	// Metrics counts what tasks do; nil for nothing.
 	Metrics *telemetry.Metrics
 	// Backoff is how long to wait after the nth failure of a model call; nil means the loop's own.
@@ -58,7 +61,6 @@ type TaskReconciler struct {
 	Recorder events.EventRecorder
 	Journals transcript.Store
 	Models   *Models
-	Tools    *mcp.Pool
 
 	sessions sessions
 	woken    chan event.GenericEvent
@@ -72,13 +74,15 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = loop.ClockFunc(time.Now)
 	}
+	if o.Tools == nil {
+		o.Tools = mcp.NewPool()
+	}
 	models := NewModels(mgr.GetClient(), mgr.GetAPIReader(), o.Guard, o.DefaultModel, o.Clock)
 	r := &TaskReconciler{
 		Options: o, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Recorder: mgr.GetEventRecorder("agenttask-operator"),
 		Journals: transcript.NewKubernetes(liveClient{mgr.GetClient(), mgr.GetAPIReader()}),
 		Models:   models,
-		Tools:    mcp.NewPool(),
 		woken:    make(chan event.GenericEvent, 1024),
 	}
 	models.wake = r.wake

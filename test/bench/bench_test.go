@@ -57,6 +57,8 @@ func newRig(t *testing.T, latency time.Duration) *rig {
 	r.must(err)
 	r.manager = manager
 	t.Cleanup(func() { manager.Signal(syscall.SIGTERM) })
+	r.create("warmup", 1) // the operator has started once it is through
+	r.await("warmup", 1, v1alpha1.PhaseSucceeded)
 	return r
 }
 

@@ -136,7 +136,8 @@ func (p *pair) stop() {
 
 // chaos kills one or both managers at random moments, and between that stops them politely and restarts the API server.
 func (p *pair) chaos(t *testing.T, c *harness.Cluster, random *rand.Rand) {
-	for killed, polite, restarted := 0, 0, 0; killed < *kills; {
+	killed, polite, restarted := 0, 0, 0
+	for killed < *kills {
 		pause(random, 1500, 3500)
 		p.revive(t)
 		i := random.IntN(2)
@@ -163,7 +164,7 @@ func (p *pair) chaos(t *testing.T, c *harness.Cluster, random *rand.Rand) {
 			p.start(t, i)
 		}
 	}
-	t.Logf("%d managers were started", p.starts)
+	t.Logf("killed %d managers by SIGKILL, stopped %d by SIGTERM, restarted the API server %d times; %d managers were started", killed, polite, restarted, p.starts)
 }
 
 // revive starts a manager that ended by itself, as one does that lost its lease.
