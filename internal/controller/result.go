@@ -99,16 +99,30 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// writeStatus writes a status if there is anything to write and it is due; otherwise it says when it will be. The write is
-// kept from the Reconcile's own end, and a conflict is answered by reading anew: what ended stays ended.
+// progressWrites bounds, over all tasks, the status writes a second that only tell of progress. An API server on two cores
+// takes some 300 writes a second, and under load they are for the journals.
+const progressWrites = 50
+
+// writeStatus writes a status if there is anything to write and it is due; otherwise it says when it will be.
 func (r *TaskReconciler) writeStatus(ctx context.Context, base *v1alpha1.AgentTask, s *session, want v1alpha1.AgentTaskStatus) (time.Duration, error) {
-	was := base.Status.DeepCopy()
-	if !changed(was, &want) {
+	if !changed(&base.Status, &want) {
 		return 0, nil
 	}
-	if since := r.Clock.Now().Sub(s.writtenAt); !urgent(was, &want) && since < r.StatusInterval {
-		return r.StatusInterval - since, nil
+	if !urgent(&base.Status, &want) {
+		if since := r.Clock.Now().Sub(s.writtenAt); since < r.StatusInterval {
+			return r.StatusInterval - since, nil
+		}
+		if !r.progress.Allow() {
+			return max(r.StatusInterval, 100*time.Millisecond), nil
+		}
 	}
+	return 0, r.putStatus(ctx, base, s, want)
+}
+
+// putStatus writes a status. The write is kept from the Reconcile's own end, and a conflict is answered by reading anew: what
+// ended stays ended.
+func (r *TaskReconciler) putStatus(ctx context.Context, base *v1alpha1.AgentTask, s *session, want v1alpha1.AgentTaskStatus) error {
+	was := base.Status.DeepCopy()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
 	defer cancel()
 	for range 5 {
@@ -119,22 +133,25 @@ func (r *TaskReconciler) writeStatus(ctx context.Context, base *v1alpha1.AgentTa
 			s.written, s.resourceVersion, s.writtenAt = &want, next.ResourceVersion, r.Clock.Now()
 			r.Metrics.Observe(was, &want)
 			r.announce(next, was)
-			return 0, nil
+			return nil
 		}
 		if !apierrors.IsConflict(err) {
-			return 0, client.IgnoreNotFound(err)
+			return client.IgnoreNotFound(err)
 		}
 		live := &v1alpha1.AgentTask{}
 		if err := r.Live.Get(ctx, keyOf(base), live); err != nil {
-			return 0, client.IgnoreNotFound(err)
+			return client.IgnoreNotFound(err)
 		}
 		if live.UID != base.UID || live.Finished() {
-			return 0, nil
+			return nil
 		}
 		base = live
 	}
-	return time.Second, nil
+	return errBusyStatus
 }
+
+// errBusyStatus goes to the workqueue, which tries again.
+var errBusyStatus = errors.New("the status was changed by others all the time")
 
 // announce emits the events of a status that was written.
 func (r *TaskReconciler) announce(task *v1alpha1.AgentTask, was *v1alpha1.AgentTaskStatus) {

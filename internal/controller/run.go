@@ -117,13 +117,13 @@ const slowCall = 100 * time.Millisecond
 func (r *TaskReconciler) writeIfSlow(ctx context.Context, task *v1alpha1.AgentTask, s *session, p *plan) (wait func()) {
 	base := s.base(task)
 	want := r.project(base, s, p, p.notice)
-	if !urgent(&base.Status, &want) {
+	if base.Status.Phase == want.Phase && !urgent(&base.Status, &want) {
 		return func() {}
 	}
 	finished := make(chan struct{})
 	timer := time.AfterFunc(slowCall, func() {
 		defer close(finished)
-		if _, err := r.writeStatus(ctx, base, s, want); err != nil {
+		if err := r.putStatus(ctx, base, s, want); err != nil {
 			log.FromContext(ctx).Info("A status could not be written yet", "reason", err.Error())
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -63,6 +64,7 @@ type TaskReconciler struct {
 	Models   *Models
 
 	sessions sessions
+	progress *rate.Limiter
 	woken    chan event.GenericEvent
 }
 
@@ -83,6 +85,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Recorder: mgr.GetEventRecorder("agenttask-operator"),
 		Journals: transcript.NewKubernetes(liveClient{mgr.GetClient(), mgr.GetAPIReader()}),
 		Models:   models,
+		progress: rate.NewLimiter(progressWrites, progressWrites),
 		woken:    make(chan event.GenericEvent, 1024),
 	}
 	models.wake = r.wake

@@ -172,9 +172,10 @@ func conditionReason(st v1alpha1.AgentTaskStatus, p Projection) string {
 	return string(st.Phase)
 }
 
-// urgent tells whether a status must be written at once, rather than within the status interval.
+// urgent tells whether a status must be written at once, rather than within the status interval. That a task runs is told
+// once a call takes longer than a moment (writeIfSlow): on a fast model, the next turn or the end will tell more.
 func urgent(was, now *v1alpha1.AgentTaskStatus) bool {
-	return was.Phase != now.Phase || was.ExitReason != now.ExitReason || questionOf(was) != questionOf(now)
+	return was.Phase != now.Phase && now.Phase != v1alpha1.PhaseRunning || was.ExitReason != now.ExitReason || questionOf(was) != questionOf(now)
 }
 
 func questionOf(st *v1alpha1.AgentTaskStatus) string {
