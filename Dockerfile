@@ -1,0 +1,23 @@
+# The manager's image, for those who build with Docker or Buildah. hack/image/build.sh makes an equivalent one without.
+#
+#   docker buildx build --platform linux/amd64,linux/arm64 \
+#     --build-arg VERSION=0.1.0 --build-arg COMMIT="$(git rev-parse HEAD)" -t REPOSITORY:TAG .
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+WORKDIR /src
+# Modules first: they change less often than code, and their layer is then reused.
+COPY go.mod go.sum ./
+RUN go mod download
+COPY api/ api/
+COPY cmd/ cmd/
+COPY internal/ internal/
+ARG TARGETOS TARGETARCH
+ARG VERSION=dev
+ARG COMMIT=unknown
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
+    -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" -o /manager ./cmd/manager
+
+# Certificate roots, a passwd file with the user nonroot, and no shell.
+FROM gcr.io/distroless/static:nonroot
+COPY --from=build /manager /manager
+USER 65532:65532
+ENTRYPOINT ["/manager"]

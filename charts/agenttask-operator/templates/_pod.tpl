@@ -1,0 +1,71 @@
+{{/* Every flag is given, defaults too: what runs is then seen in the Deployment. */}}
+{{- define "agenttask.args" -}}
+{{- if .Values.metrics.enabled -}}
+- --metrics-bind-address=:{{ .Values.metrics.port }}
+- --metrics-secure={{ .Values.metrics.secure }}
+{{ else -}}
+- --metrics-bind-address=0
+{{ end -}}
+- --health-probe-bind-address=:8081
+- --leader-elect={{ .Values.leaderElection.enabled }}
+{{- if .Values.leaderElection.enabled }}
+- --leader-election-namespace=$(POD_NAMESPACE)
+{{- end }}
+{{- with .Values.watchNamespaces }}
+- --watch-namespaces={{ join "," . }}
+{{- end }}
+- --max-concurrent-turns={{ int .Values.manager.maxConcurrentTurns }}
+- --status-interval={{ .Values.manager.statusInterval }}
+- --max-turn-attempts={{ int .Values.manager.maxTurnAttempts }}
+- --shutdown-grace={{ int .Values.manager.shutdownGraceSeconds }}s
+{{- with .Values.defaultModel }}
+- --default-model={{ . }}
+{{- end }}
+{{- with .Values.egress.allow }}
+- --allow-egress={{ join "," . }}
+{{- end }}
+{{- if not (kindIs "invalid" .Values.egress.denyLoopback) }}
+- --deny-loopback={{ .Values.egress.denyLoopback }}
+{{- end }}
+- --zap-log-level={{ .Values.log.level }}
+- --zap-encoder={{ .Values.log.encoder }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "agenttask.volumeMounts" -}}
+{{- if or .Values.extraCA.configMapName .Values.extraCA.secretName -}}
+- name: extra-ca
+  mountPath: /etc/agenttask/ca
+  readOnly: true
+{{ end -}}
+{{- with .Values.extraVolumeMounts -}}
+{{ toYaml . }}
+{{- end -}}
+{{- end -}}
+
+{{- define "agenttask.volumes" -}}
+{{- if .Values.extraCA.configMapName -}}
+- name: extra-ca
+  configMap:
+    name: {{ .Values.extraCA.configMapName }}
+{{ else if .Values.extraCA.secretName -}}
+- name: extra-ca
+  secret:
+    secretName: {{ .Values.extraCA.secretName }}
+{{ end -}}
+{{- with .Values.extraVolumes -}}
+{{ toYaml . }}
+{{- end -}}
+{{- end -}}
+
+{{- define "agenttask.topologySpread" -}}
+{{- $selector := dict "matchLabels" (include "agenttask.selectorLabels" . | fromYaml) -}}
+{{- $default := list (dict "maxSkew" 1 "topologyKey" "kubernetes.io/hostname" "whenUnsatisfiable" "ScheduleAnyway") -}}
+{{- $constraints := list -}}
+{{- range (default $default .Values.topologySpreadConstraints) -}}
+{{- $constraints = append $constraints (merge (dict) . (dict "labelSelector" $selector)) -}}
+{{- end -}}
+{{- toYaml $constraints -}}
+{{- end -}}

@@ -1,0 +1,29 @@
+{{/* What the manager may do where tasks are. In a ClusterRole, or in one Role for each of watchNamespaces. Verbs are named
+one by one, and a test compares them with config/rbac/role.yaml, which is generated from the controller's markers. Secrets can
+only be read by name: the manager neither lists nor watches them. */}}
+{{- define "agenttask.managerRules" -}}
+- apiGroups: [agentloop.dev]
+  resources: [agenttasks]
+  verbs: [get, list, watch, delete]
+- apiGroups: [agentloop.dev]
+  resources: [agentmodels, agenttoolsets]
+  verbs: [get, list, watch]
+- apiGroups: [agentloop.dev]
+  resources: [agenttasks/status, agentmodels/status, agenttoolsets/status]
+  verbs: [get, update, patch]
+- apiGroups: [agentloop.dev]
+  resources: [agenttranscripts]
+  verbs: [get, create, update]
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
+{{- define "agenttask.managerSubject" -}}
+- kind: ServiceAccount
+  name: {{ include "agenttask.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}

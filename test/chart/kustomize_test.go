@@ -1,0 +1,102 @@
+package chart
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+func kustomize(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), root+"/config/default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := built.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := parse(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// The two ways to install must not drift apart. Helm's own marks, and the Namespace that Helm leaves to its user, are all
+// that may differ.
+func TestKustomizeInstallsWhatTheChartDoes(t *testing.T) {
+	objects, _ := render(t, nil)
+	fromHelm := byID(objects)
+	for _, o := range fromHelm {
+		labels, annotations := o.GetLabels(), o.GetAnnotations()
+		delete(labels, "helm.sh/chart")
+		delete(labels, "app.kubernetes.io/managed-by")
+		delete(annotations, "helm.sh/resource-policy")
+		o.SetLabels(labels)
+		if len(annotations) == 0 {
+			annotations = nil
+		}
+		o.SetAnnotations(annotations)
+	}
+	fromKustomize := byID(kustomize(t))
+	if fromKustomize["Namespace/"+namespace] == nil {
+		t.Error("config/default makes no Namespace")
+	}
+	delete(fromKustomize, "Namespace/"+namespace)
+
+	for key := range fromHelm {
+		if fromKustomize[key] == nil {
+			t.Errorf("%s is only in the chart", key)
+		}
+	}
+	for key, o := range fromKustomize {
+		if fromHelm[key] == nil {
+			t.Errorf("%s is only in config/default", key)
+			continue
+		}
+		if rules, found := grants(t, o); found {
+			want, _ := grants(t, fromHelm[key])
+			if diff := cmp.Diff(want, rules); diff != "" {
+				t.Errorf("%s grants differ (-chart +config/default):\n%s", key, diff)
+			}
+			delete(o.Object, "rules")
+			delete(fromHelm[key].Object, "rules")
+		}
+		if diff := cmp.Diff(fromHelm[key].Object, o.Object); diff != "" {
+			t.Errorf("%s differs (-chart +config/default):\n%s", key, diff)
+		}
+	}
+}
+
+// grants are a role's rules one verb on one resource at a time: controller-gen groups and orders them in its own way.
+func grants(t *testing.T, o *unstructured.Unstructured) (map[string]bool, bool) {
+	t.Helper()
+	if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
+		return nil, false
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, rule := range role.Rules {
+		for _, verb := range rule.Verbs {
+			for _, url := range rule.NonResourceURLs {
+				out[verb+" "+url] = true
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					out[fmt.Sprintf("%s %s/%s %q", verb, group, resource, rule.ResourceNames)] = true
+				}
+			}
+		}
+	}
+	return out, true
+}
