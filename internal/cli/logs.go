@@ -21,7 +21,7 @@ const usage = `usage: kubectl agenttask logs NAME [-n NAMESPACE] [--context CONT
 Prints the transcript of an AgentTask: what was said and done, in order.`
 
 // ErrUsage is a wrong call; its text says how to call.
-var ErrUsage = errors.New(usage)
+var ErrUsage = errors.New(usage) //nolint:staticcheck // it is shown as it is, in several lines
 
 // Run runs the plugin with the arguments after its name.
 func Run(ctx context.Context, args []string, out io.Writer) error {
