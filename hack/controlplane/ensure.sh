@@ -34,8 +34,10 @@ fi
 
 if [ -z "${CI:-}" ] && [ $# -eq 0 ] && [ ! -e "$cache/no-download" ]; then
 	mkdir -p "$cache"
-	if got=$(GOFLAGS=-mod=mod timeout 20 go run sigs.k8s.io/controller-runtime/tools/setup-envtest@v0.25.2 \
-		use "${k8s#v}" --print path --bin-dir "$cache/envtest" 2>/dev/null) && has "$got"; then
+	minors=${k8s#v}
+	minors=${minors%.*}
+	if got=$(timeout 20 go run sigs.k8s.io/controller-runtime/tools/setup-envtest@v0.25.1 \
+		use "${minors}.x" --print path --bin-dir "$cache/envtest" 2>/dev/null) && has "$got"; then
 		echo "$got"
 		exit 0
 	fi

@@ -101,7 +101,7 @@ func soonest(a, b time.Duration) time.Duration {
 
 // progressWrites bounds, over all tasks, the status writes a second that only tell of progress. An API server on two cores
 // takes some 300 writes a second, and under load they are for the journals.
-const progressWrites = 50
+const progressWrites = 25
 
 // writeStatus writes a status if there is anything to write and it is due; otherwise it says when it will be.
 func (r *TaskReconciler) writeStatus(ctx context.Context, base *v1alpha1.AgentTask, s *session, want v1alpha1.AgentTaskStatus) (time.Duration, error) {

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -15,6 +16,18 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 )
+
+var most = flag.Int("most", 5000, "the largest number of tasks at once")
+
+// upTo leaves out the sizes that -most forbids.
+func upTo(sizes ...int) (out []int) {
+	for _, n := range sizes {
+		if n <= *most {
+			out = append(out, n)
+		}
+	}
+	return out
+}
 
 // rawLimit is what the API server takes at most: updates a second of transcripts of about the size that the operator
 // writes, by writers that do nothing else.
@@ -64,7 +77,7 @@ func TestDrainWithoutLatency(t *testing.T) {
 	r := newRig(t, 0)
 	raw1, raw4 := r.rawLimit(1<<10, 8*time.Second), r.rawLimit(4<<10, 8*time.Second)
 	t.Logf("API server alone: %.0f updates/s of 1 KiB, %.0f of 4 KiB, by %d writers", raw1, raw4, writers)
-	for _, n := range []int{100, 1000, 5000} {
+	for _, n := range upTo(100, 1000, 5000) {
 		prefix := fmt.Sprintf("drain%d", n)
 		before, cpu := r.writes(), r.cpu()
 		start := time.Now()
@@ -97,7 +110,7 @@ func (r *rig) cpu() float64 {
 
 func TestTurnsOfOneSecond(t *testing.T) {
 	r := newRig(t, time.Second)
-	for _, n := range []int{100, 500, 1000} {
+	for _, n := range upTo(100, 500, 1000) {
 		prefix := fmt.Sprintf("steady%d", n)
 		before := r.writes()
 		start := time.Now()
