@@ -38,6 +38,15 @@ test-servers: ## The providers and tools against servers that others wrote (need
 chart-test: ## The Helm chart, config/default and the GitOps recipes, on a real control plane.
 	hack/chart-test.sh
 
+.PHONY: image
+image: ## The multi-arch image, as an OCI layout in dist/.
+	hack/image/build.sh
+
+.PHONY: cover
+cover: ## Statement coverage of the loop.
+	go test -coverprofile=cover.out -coverpkg=./internal/loop/... ./internal/loop/...
+	go tool cover -func=cover.out | tail -1
+
 .PHONY: lint
 lint: ## golangci-lint, with kube-api-linter on the API.
 	hack/lint.sh

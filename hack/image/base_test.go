@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
+	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
 func TestBaseHasManyValidRoots(t *testing.T) {
@@ -41,6 +45,33 @@ func TestBaseIsReproducible(t *testing.T) {
 	}
 	if !bytes.Equal(digests[0], digests[1]) {
 		t.Error("two builds of the base differ")
+	}
+}
+
+func TestPushedImageIsTheOneThatWasBuilt(t *testing.T) {
+	served, stop, err := serveBase(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	index, err := baseIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := strings.Replace(served, "/base:1", "/pushed:v1", 1)
+	if err := pushTo(t.Context(), to, index); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := name.ParseReference(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := remote.Head(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := index.Digest(); err != nil || got.Digest != want {
+		t.Errorf("the registry has %s, want %s (%v)", got.Digest, want, err)
 	}
 }
 

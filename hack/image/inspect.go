@@ -31,18 +31,20 @@ func inspect(dir, version, commit string) (v1.ImageIndex, error) {
 	}
 	var found []string
 	for _, m := range manifest.Manifests {
-		image, err := index.Image(m.Digest)
-		if err != nil {
-			return nil, err
-		}
 		found = append(found, m.Platform.String())
-		if err := inspectImage(image, *m.Platform, version, commit); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Platform, err)
-		}
 	}
 	slices.Sort(found)
 	if want := []string{"linux/amd64", "linux/arm64"}; !slices.Equal(found, want) {
 		return nil, fmt.Errorf("the platforms are %q, want %q", found, want)
+	}
+	for _, m := range manifest.Manifests {
+		image, err := index.Image(m.Digest)
+		if err != nil {
+			return nil, err
+		}
+		if err := inspectImage(image, *m.Platform, version, commit); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Platform, err)
+		}
 	}
 	return index, nil
 }

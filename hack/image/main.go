@@ -16,8 +16,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 func main() {
@@ -48,6 +51,9 @@ func run(ctx context.Context, config, out, push string) error {
 	if err := ko(ctx, config, base, dir); err != nil {
 		return fmt.Errorf("ko: %w", err)
 	}
+	if err := nameBase(dir); err != nil {
+		return err
+	}
 	index, err := inspect(dir, os.Getenv("VERSION"), os.Getenv("COMMIT"))
 	if err != nil {
 		return fmt.Errorf("the image is not as it should be: %w", err)
@@ -64,11 +70,19 @@ func run(ctx context.Context, config, out, push string) error {
 	if push == "" {
 		return nil
 	}
-	ref, err := name.ParseReference(push)
+	return pushTo(ctx, push, index)
+}
+
+func pushTo(ctx context.Context, to string, index v1.ImageIndex) error {
+	ref, err := name.ParseReference(to)
 	if err != nil {
 		return err
 	}
 	if err := remote.WriteIndex(ref, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		return err
+	}
+	digest, err := index.Digest()
+	if err != nil {
 		return err
 	}
 	fmt.Printf("%s@%s\n", ref.Context(), digest)
@@ -107,6 +121,46 @@ func readIndex(dir string) (v1.ImageIndex, error) {
 		return nil, errors.New("the layout does not hold one image for several platforms")
 	}
 	return root.ImageIndex(manifest.Manifests[0].Digest)
+}
+
+// nameBase writes the layout anew without the address that ko noted as the base image's name: that registry was in this
+// process, and its port differs from build to build.
+func nameBase(dir string) error {
+	built, err := readIndex(dir)
+	if err != nil {
+		return err
+	}
+	manifest, err := built.IndexManifest()
+	if err != nil {
+		return err
+	}
+	named := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, m := range manifest.Manifests {
+		image, err := built.Image(m.Digest)
+		if err != nil {
+			return err
+		}
+		image = mutate.Annotations(image, map[string]string{"org.opencontainers.image.base.name": "scratch"}).(v1.Image)
+		named = mutate.AppendManifests(named, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: m.Platform}})
+	}
+	fresh, err := os.MkdirTemp(filepath.Dir(dir), "image-")
+	if err != nil {
+		return err
+	}
+	path, err := layout.Write(fresh, empty.Index)
+	if err != nil {
+		return err
+	}
+	if err := path.AppendIndex(named); err != nil {
+		return err
+	}
+	if err := os.Chmod(fresh, 0o755); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Rename(fresh, dir)
 }
 
 // writeTar packs a layout into an OCI archive, always in the same order and with the same times.
