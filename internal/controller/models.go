@@ -42,7 +42,7 @@ type Models struct {
 
 	mu          sync.Mutex
 	shared      map[types.UID]*sharedModel
-	toolClients map[string]*httpClient
+	toolClients map[string]*http.Client
 }
 
 // sharedModel is what outlives a single call. A new generation of the object gets a new one.
@@ -74,7 +74,7 @@ func (m *resolvedModel) displayName(namespace string) string {
 // NewModels makes a Models. live must not be a cache: Secrets are read through it.
 func NewModels(cached, live client.Reader, guard *egress.Guard, def types.NamespacedName, clock loop.Clock) *Models {
 	return &Models{cached: cached, live: live, guard: guard, def: def, clock: clock, wake: func(types.NamespacedName) {},
-		shared: map[types.UID]*sharedModel{}, toolClients: map[string]*httpClient{}}
+		shared: map[types.UID]*sharedModel{}, toolClients: map[string]*http.Client{}}
 }
 
 // forTask finds the model of a task: the one it names, else the one that it started with, else the namespace's default, else the operator's.

@@ -42,54 +42,52 @@ func readyCondition(conditions []metav1.Condition, generation int64, err error, 
 }
 
 func setupModelController(mgr ctrl.Manager, models *Models) error {
-	c := mgr.GetClient()
-	reconcileModel := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		object := &v1alpha1.AgentModel{}
-		if err := c.Get(ctx, req.NamespacedName, object); err != nil {
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
-		_, err := models.build(ctx, object)
-		next := object.DeepCopy()
-		next.Status.ObservedGeneration = object.Generation
-		if next.Status.Conditions, err = readyCondition(object.Status.Conditions, object.Generation, err, "The model can be called.", models.clock.Now()); err != nil {
-			return reconcile.Result{}, err
-		}
-		if !equality.Semantic.DeepEqual(object.Status, next.Status) {
-			if err := c.Status().Patch(ctx, next, client.MergeFrom(object)); err != nil {
-				return reconcile.Result{}, client.IgnoreNotFound(err)
-			}
-		}
-		return reconcile.Result{RequeueAfter: recheck}, nil
+	return setupLookedAt(mgr, "agentmodel", func(ctx context.Context, m *v1alpha1.AgentModel) (err error) {
+		_, err = models.build(ctx, m)
+		m.Status.ObservedGeneration = m.Generation
+		m.Status.Conditions, err = readyCondition(m.Status.Conditions, m.Generation, err, "The model can be called.", models.clock.Now())
+		return err
 	})
-	return ctrl.NewControllerManagedBy(mgr).Named("agentmodel").
-		For(&v1alpha1.AgentModel{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).Complete(reconcileModel)
 }
 
 func setupToolsetController(mgr ctrl.Manager, models *Models, pool *mcp.Pool) error {
+	return setupLookedAt(mgr, "agenttoolset", func(ctx context.Context, s *v1alpha1.AgentToolset) error {
+		tools, err := discover(ctx, models, pool, s)
+		s.Status.ObservedGeneration = s.Generation
+		if err == nil {
+			s.Status.Tools, s.Status.ToolCount = discovered(tools), ptr(int32(len(tools)))
+		}
+		s.Status.Conditions, err = readyCondition(s.Status.Conditions, s.Generation, err, "The tools were listed.", models.clock.Now())
+		return err
+	})
+}
+
+// setupLookedAt registers a controller that looks at each object of a kind when its spec changes and every recheck, and writes
+// the status that look gives it, if that is another one.
+func setupLookedAt[T any, P interface {
+	*T
+	client.Object
+	DeepCopy() P
+}](mgr ctrl.Manager, name string, look func(context.Context, P) error) error {
 	c := mgr.GetClient()
-	reconcileToolset := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		object := &v1alpha1.AgentToolset{}
+	reconciler := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		object := P(new(T))
 		if err := c.Get(ctx, req.NamespacedName, object); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
-		tools, err := discover(ctx, models, pool, object)
 		next := object.DeepCopy()
-		next.Status.ObservedGeneration = object.Generation
-		if err == nil {
-			next.Status.Tools, next.Status.ToolCount = discovered(tools), ptr(int32(len(tools)))
-		}
-		if next.Status.Conditions, err = readyCondition(object.Status.Conditions, object.Generation, err, "The tools were listed.", models.clock.Now()); err != nil {
+		if err := look(ctx, next); err != nil {
 			return reconcile.Result{}, err
 		}
-		if !equality.Semantic.DeepEqual(object.Status, next.Status) {
+		if !equality.Semantic.DeepEqual(object, next) {
 			if err := c.Status().Patch(ctx, next, client.MergeFrom(object)); err != nil {
 				return reconcile.Result{}, client.IgnoreNotFound(err)
 			}
 		}
 		return reconcile.Result{RequeueAfter: recheck}, nil
 	})
-	return ctrl.NewControllerManagedBy(mgr).Named("agenttoolset").
-		For(&v1alpha1.AgentToolset{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).Complete(reconcileToolset)
+	return ctrl.NewControllerManagedBy(mgr).Named(name).
+		For(P(new(T)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).Complete(reconciler)
 }
 
 func discover(ctx context.Context, models *Models, pool *mcp.Pool, set *v1alpha1.AgentToolset) ([]mcp.Tool, error) {

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"sort"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,7 +79,7 @@ func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id st
 		if err != nil {
 			return "", cfg, err
 		}
-		headers["Authorization"] = "Bearer " + trimmed(token)
+		headers["Authorization"] = "Bearer " + strings.TrimSpace(token)
 	}
 	id = fmt.Sprintf("%s/%s/%s/%d/%s", set.Namespace, set.Name, set.UID, set.Generation, credentialsDigest("", headers))
 	httpClient, err := m.toolClient(id, sp.CABundle)
@@ -109,7 +111,7 @@ func credentialsDigest(key string, headers map[string]string) string {
 const toolStreamBytes = 1 << 30
 
 // toolClient keeps one HTTP client for each id.
-func (m *Models) toolClient(id, caBundle string) (*httpClient, error) {
+func (m *Models) toolClient(id, caBundle string) (*http.Client, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c := m.toolClients[id]; c != nil {

@@ -1,15 +1,11 @@
 package controller
 
 import (
-	"net/http"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-type httpClient = http.Client
 
 func deref[T any](p *T) (zero T) {
 	if p == nil {
@@ -26,7 +22,5 @@ func derefOr[T any](p *T, fallback T) T {
 }
 
 func duration(d *metav1.Duration) time.Duration { return deref(d).Duration }
-
-func trimmed(s string) string { return strings.TrimSpace(s) }
 
 func keyOf(o client.Object) client.ObjectKey { return client.ObjectKeyFromObject(o) }
