@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -121,5 +122,33 @@ func TestCallsEndWithTimeoutAndContext(t *testing.T) {
 			// The session is as good as before.
 			wantContent(t, echo(t.Context(), p, cfg, "still"), false, "still")
 		})
+	}
+}
+
+// A server of the old transport may run the tool before it has answered the POST that asked for it.
+func TestCallInterruptedBeforeItsPostIsAnsweredIsCancelledAtTheServer(t *testing.T) {
+	var ran counter
+	var sessions atomic.Int32
+	h := sdk.NewSSEHandler(func(*http.Request) *sdk.Server { sessions.Add(1); return echoServer(t, &ran) }, nil)
+	cfg := serve(t, onCall(h, func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if ran.of("cancelled") == 0 {
+			<-r.Context().Done() // the client has gone
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	cfg.Transport = SSE
+	p := newPool(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	results := make(chan loop.ToolResult, 1)
+	go func() { results <- p.Call(ctx, "k", cfg, "wait", "") }()
+	ran.wait(t, "wait")
+	cancel(loop.ErrCancelled)
+	wantContent(t, receive(t, results, "the interrupted call"), true, "the task was cancelled", "outcome is unknown")
+	ran.wait(t, "cancelled")
+	wantContent(t, echo(t.Context(), p, cfg, "still"), false, "still")
+	if n := sessions.Load(); n != 1 {
+		t.Errorf("%d sessions, want 1", n)
 	}
 }

@@ -134,14 +134,15 @@ func (w *wall) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // old sends a request of the old transport, whose answers come on the one stream that all calls share. There is nothing to
-// contain: the status of a POST is all that belongs to one call. With a POST that fails the SDK gives the connection up.
+// contain: the status of a POST is all that belongs to one call. With a POST that fails the SDK gives the connection up,
+// unless the POST failed because its caller went away: the session is as good as before, and the server is told.
 func (w *wall) old(req *http.Request) (*http.Response, error) {
 	ex := exchangeOf(req.Context())
 	resp, err := w.send(req, ex, maxBodyBytes)
 	if err == nil && failed(resp.StatusCode) {
 		ex.set(func(ex *exchange) { ex.status = resp.StatusCode })
 	}
-	if w.established.Load() && req.Method == http.MethodPost && (err != nil || failed(resp.StatusCode)) {
+	if w.established.Load() && req.Method == http.MethodPost && req.Context().Err() == nil && (err != nil || failed(resp.StatusCode)) {
 		w.onGone()
 	}
 	return resp, err
