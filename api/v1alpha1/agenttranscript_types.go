@@ -5,6 +5,8 @@ import (
 )
 
 // AgentTranscriptSegment is one part of a task's journal.
+// It is written as a whole, so the API server need not keep who set which of its fields.
+// +structType=atomic
 type AgentTranscriptSegment struct {
 	// taskName is the AgentTask that the segment belongs to.
 	// +kubebuilder:validation:MinLength=1

@@ -41,6 +41,7 @@ const leaseName = "agenttask-operator.agentloop.dev"
 
 type config struct {
 	metricsAddr, probeAddr           string
+	pprofAddr                        string
 	metricsSecure                    bool
 	leaderElect                      bool
 	leaderNamespace                  string
@@ -62,6 +63,7 @@ func (c *config) bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.metricsAddr, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 switches it off")
 	fs.BoolVar(&c.metricsSecure, "metrics-secure", true, "serve metrics by HTTPS, to those whom the API server allows")
 	fs.StringVar(&c.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 switches them off")
+	fs.StringVar(&c.pprofAddr, "pprof-bind-address", "", "address of net/http/pprof, without authentication: keep it on loopback; off by default")
 	fs.BoolVar(&c.leaderElect, "leader-elect", false, "run as one of several replicas, of which one works")
 	fs.StringVar(&c.leaderNamespace, "leader-election-namespace", "", "namespace of the lease; the pod's own by default")
 	fs.DurationVar(&c.leaseDuration, "leader-election-lease-duration", 15*time.Second, "how long others wait for a leader that does not renew its lease")
@@ -178,7 +180,7 @@ func (c *config) manager() (ctrl.Manager, error) {
 	}
 	drain := c.shutdownGrace + 15*time.Second // calls, and then the appends of what they gave
 	return ctrl.NewManager(rest, ctrl.Options{
-		Scheme: scheme, Metrics: metricsOptions, HealthProbeBindAddress: c.probeAddr,
+		Scheme: scheme, Metrics: metricsOptions, HealthProbeBindAddress: c.probeAddr, PprofBindAddress: c.pprofAddr,
 		Cache:          cache.Options{DefaultNamespaces: namespaces},
 		LeaderElection: c.leaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: c.leaderNamespace,
 		LeaseDuration: &c.leaseDuration, RenewDeadline: &c.renewDeadline, RetryPeriod: &c.retryPeriod,

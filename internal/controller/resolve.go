@@ -44,19 +44,20 @@ func (p *plan) toolDigests(s *loop.State) map[string]string {
 }
 
 // resolve turns a task's spec and references into plain values. A missing reference is not an error but makes the plan wait.
-func (r *TaskReconciler) resolve(ctx context.Context, task *v1alpha1.AgentTask, s *loop.State) (*plan, error) {
+func (r *TaskReconciler) resolve(ctx context.Context, task *v1alpha1.AgentTask, s *session) (*plan, error) {
 	p := &plan{
 		spec:   plainSpec(&task.Spec),
 		engine: &loop.Engine{Clock: r.Clock, Tools: loop.ToolboxFunc(noTool), Backoff: r.Backoff},
 	}
 	p.spec.MaxTurnAttempts = r.MaxTurnAttempts
-	if p.invalid = compile(&task.Spec, &p.spec); p.invalid != nil {
+	c := s.compile(task)
+	if p.spec.StopWhen, p.spec.Output, p.invalid = c.stopWhen, c.output, c.invalid; p.invalid != nil {
 		return p, nil
 	}
 	if err := r.resolveModels(ctx, task, p); err != nil {
 		return p.orWait(err)
 	}
-	return p.orWait(r.resolveTools(ctx, task, s, p))
+	return p.orWait(r.resolveTools(ctx, task, s.state, p))
 }
 
 // orWait makes a missing reference something to wait for.
@@ -94,20 +95,39 @@ func plainSpec(in *v1alpha1.AgentTaskSpec) loop.Spec {
 	return sp
 }
 
+// compiled are the parts of a spec that take work to read.
+type compiled struct {
+	generation int64
+	stopWhen   *loop.Predicate
+	output     *loop.Schema
+	invalid    *loop.Finished
+}
+
+// compile gives the compiled spec, which is made once a generation.
+func (s *session) compile(task *v1alpha1.AgentTask) *compiled {
+	if s.compiled == nil || s.compiled.generation != task.Generation {
+		s.compiled = compile(&task.Spec)
+		s.compiled.generation = task.Generation
+	}
+	return s.compiled
+}
+
 // compile checks what the API server cannot: a wrong expression or schema ends the task before its first call, not at turn 37.
-func compile(in *v1alpha1.AgentTaskSpec, sp *loop.Spec) *loop.Finished {
+func compile(in *v1alpha1.AgentTaskSpec) *compiled {
+	var out compiled
 	var err error
 	if in.Completion != nil && in.Completion.StopWhen != "" {
-		if sp.StopWhen, err = loop.CompilePredicate(in.Completion.StopWhen); err != nil {
-			return invalidSpec(loop.CauseInvalidStopWhen, "spec.completion.stopWhen is no valid CEL expression: %s. Correct it and create the task anew.", err)
+		if out.stopWhen, err = loop.CompilePredicate(in.Completion.StopWhen); err != nil {
+			out.invalid = invalidSpec(loop.CauseInvalidStopWhen, "spec.completion.stopWhen is no valid CEL expression: %s. Correct it and create the task anew.", err)
+			return &out
 		}
 	}
 	if in.OutputSchema != nil {
-		if sp.Output, err = loop.CompileSchema(in.OutputSchema.Raw); err != nil {
-			return invalidSpec(loop.CauseInvalidOutputSchema, "spec.outputSchema is no valid JSON Schema: %s. Correct it and create the task anew.", err)
+		if out.output, err = loop.CompileSchema(in.OutputSchema.Raw); err != nil {
+			out.invalid = invalidSpec(loop.CauseInvalidOutputSchema, "spec.outputSchema is no valid JSON Schema: %s. Correct it and create the task anew.", err)
 		}
 	}
-	return nil
+	return &out
 }
 
 func invalidSpec(cause loop.Cause, format string, err error) *loop.Finished {

@@ -99,10 +99,6 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// progressWrites bounds, over all tasks, the status writes a second that only tell of progress. An API server on two cores
-// takes some 300 writes a second, and under load they are for the journals.
-const progressWrites = 25
-
 // writeStatus writes a status if there is anything to write and it is due; otherwise it says when it will be.
 func (r *TaskReconciler) writeStatus(ctx context.Context, base *v1alpha1.AgentTask, s *session, want v1alpha1.AgentTaskStatus) (time.Duration, error) {
 	if !changed(&base.Status, &want) {
@@ -112,8 +108,8 @@ func (r *TaskReconciler) writeStatus(ctx context.Context, base *v1alpha1.AgentTa
 		if since := r.Clock.Now().Sub(s.writtenAt); since < r.StatusInterval {
 			return r.StatusInterval - since, nil
 		}
-		if !r.progress.Allow() {
-			return max(r.StatusInterval, 100*time.Millisecond), nil
+		if !r.progress.allow() {
+			return max(r.StatusInterval, progressPause), nil
 		}
 	}
 	return 0, r.putStatus(ctx, base, s, want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
 // outcome is what a Reconcile made of a task.
@@ -39,11 +40,23 @@ func (r *TaskReconciler) turn(ctx context.Context, task *v1alpha1.AgentTask) (ou
 	if err != nil {
 		return outcome{err: err}
 	}
+	out = r.turnOf(ctx, task, s)
+	if s.unread && (!s.opened || errors.Is(out.err, transcript.ErrConflict)) {
+		if s, err = r.load(ctx, task); err != nil {
+			return outcome{err: err}
+		}
+		out = r.turnOf(ctx, task, s)
+	}
+	return out
+}
+
+// turnOf runs at most one turn of what the session holds.
+func (r *TaskReconciler) turnOf(ctx context.Context, task *v1alpha1.AgentTask, s *session) (out outcome) {
 	out.session = s
 	if out.err = r.flush(ctx, s); out.err != nil {
 		return out
 	}
-	if out.plan, out.err = r.resolve(ctx, task, s.state); out.err != nil {
+	if out.plan, out.err = r.resolve(ctx, task, s); out.err != nil {
 		return out
 	}
 	if out.err = r.fence(ctx, s, out.plan); out.err != nil {
@@ -99,8 +112,13 @@ func (r *TaskReconciler) advance(ctx context.Context, task *v1alpha1.AgentTask, 
 		if !isCall && step.Next.Kind != loop.ActionRunTools || called && isCall || p.waits() || ctx.Err() != nil {
 			return step.Next, nil
 		}
+		free := r.slots.take(ctx, call)
+		if free == nil {
+			return step.Next, nil
+		}
 		written := r.writeIfSlow(ctx, task, s, p)
 		step, err = p.engine.Advance(call, s.state, &p.spec)
+		free()
 		written()
 		if err = r.keep(ctx, s, step, err); err != nil {
 			return step.Next, err
@@ -112,25 +130,37 @@ func (r *TaskReconciler) advance(ctx context.Context, task *v1alpha1.AgentTask, 
 // slowCall is after how long a running call is told of. Most tasks that run on a fast model never need that write.
 const slowCall = 100 * time.Millisecond
 
-// writeIfSlow writes the status that a call's start brings, such as phase Running, once the call takes longer than a moment.
-// The returned function waits for a write that is under way.
+// writeIfSlow writes the status that a call's start brings, such as phase Running, once the call takes longer than a moment
+// and the journals leave room for it. The returned function waits for a write that is under way.
 func (r *TaskReconciler) writeIfSlow(ctx context.Context, task *v1alpha1.AgentTask, s *session, p *plan) (wait func()) {
 	base := s.base(task)
 	want := r.project(base, s, p, p.notice)
 	if base.Status.Phase == want.Phase && !urgent(&base.Status, &want) {
 		return func() {}
 	}
-	finished := make(chan struct{})
-	timer := time.AfterFunc(slowCall, func() {
+	over, finished := make(chan struct{}), make(chan struct{})
+	go func() {
 		defer close(finished)
+		timer := time.NewTimer(slowCall)
+		defer timer.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-timer.C:
+			}
+			if r.progress.allow() {
+				break
+			}
+			timer.Reset(progressPause)
+		}
 		if err := r.putStatus(ctx, base, s, want); err != nil {
 			log.FromContext(ctx).Info("A status could not be written yet", "reason", err.Error())
 		}
-	})
+	}()
 	return func() {
-		if !timer.Stop() {
-			<-finished
-		}
+		close(over)
+		<-finished
 	}
 }
 
@@ -143,6 +173,7 @@ func (r *TaskReconciler) keep(ctx context.Context, s *session, step loop.Step, e
 func (r *TaskReconciler) flush(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
 	defer cancel()
+	defer r.progress.append()()
 	return s.flush(ctx)
 }
 
@@ -154,7 +185,7 @@ func (r *TaskReconciler) failPanicked(ctx context.Context, task *v1alpha1.AgentT
 		}
 	}()
 	r.sessions.drop(keyOf(task))
-	s, err := r.open(ctx, task)
+	s, err := r.load(ctx, task)
 	if err != nil {
 		return outcome{err: err}
 	}

@@ -20,6 +20,9 @@ type session struct {
 	uid     types.UID
 	journal transcript.Journal
 	state   *loop.State
+	// unread: the task is taken for a new one, so its journal was not read. Until this process has opened it, nothing may be
+	// concluded from the state.
+	unread bool
 	// opened: this process has appended its Opened event, so that a former holder's appends conflict.
 	opened bool
 	// unsaved are events that happened but are not in the journal yet, for want of an API server. They are paid for.
@@ -28,6 +31,7 @@ type session struct {
 	written         *v1alpha1.AgentTaskStatus
 	resourceVersion string
 	writtenAt       time.Time
+	compiled        *compiled
 	// warned is the generation whose unusable answer was warned of.
 	warned int64
 }
@@ -40,7 +44,7 @@ func (s *session) flush(ctx context.Context) error {
 	if err := s.journal.Append(ctx, s.unsaved[0].Seq-1, s.unsaved); err != nil {
 		return err
 	}
-	s.unsaved = nil
+	s.unsaved, s.unread = nil, false
 	return nil
 }
 
@@ -133,13 +137,27 @@ func (ss *sessions) run(ctx context.Context, key types.NamespacedName, grace tim
 	}
 }
 
-// open finds the session of a task, or makes it from the journal.
+// open finds the session of a task, or makes it. A task without any status is most likely new: that its journal is empty
+// shows when it is opened, and reading it first would cost every task a request.
 func (r *TaskReconciler) open(ctx context.Context, task *v1alpha1.AgentTask) (*session, error) {
-	key := keyOf(task)
-	if s := r.sessions.get(key, task.UID); s != nil {
+	if s := r.sessions.get(keyOf(task), task.UID); s != nil {
 		return s, nil
 	}
-	journal, events, err := r.Journals.Load(ctx, transcript.TaskRef{Namespace: task.Namespace, Name: task.Name, UID: task.UID})
+	if task.Status.ObservedGeneration != 0 {
+		return r.load(ctx, task)
+	}
+	state, err := loop.Fold(nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{uid: task.UID, journal: r.Journals.Begin(refOf(task)), state: state, unread: true}
+	r.sessions.put(keyOf(task), s)
+	return s, nil
+}
+
+// load makes the session of a task from its journal.
+func (r *TaskReconciler) load(ctx context.Context, task *v1alpha1.AgentTask) (*session, error) {
+	journal, events, err := r.Journals.Load(ctx, refOf(task))
 	if err != nil {
 		return nil, fmt.Errorf("reading the journal: %w", err)
 	}
@@ -148,6 +166,10 @@ func (r *TaskReconciler) open(ctx context.Context, task *v1alpha1.AgentTask) (*s
 		return nil, fmt.Errorf("folding the journal: %w", err)
 	}
 	s := &session{uid: task.UID, journal: journal, state: state}
-	r.sessions.put(key, s)
+	r.sessions.put(keyOf(task), s)
 	return s, nil
+}
+
+func refOf(task *v1alpha1.AgentTask) transcript.TaskRef {
+	return transcript.TaskRef{Namespace: task.Namespace, Name: task.Name, UID: task.UID}
 }

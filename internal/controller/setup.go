@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -64,7 +63,8 @@ type TaskReconciler struct {
 	Models   *Models
 
 	sessions sessions
-	progress *rate.Limiter
+	progress *pace
+	slots    slots
 	woken    chan event.GenericEvent
 }
 
@@ -85,7 +85,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Recorder: mgr.GetEventRecorder("agenttask-operator"),
 		Journals: transcript.NewKubernetes(liveClient{mgr.GetClient(), mgr.GetAPIReader()}),
 		Models:   models,
-		progress: rate.NewLimiter(progressWrites, progressWrites),
+		progress: newPace(),
+		slots:    make(slots, o.MaxConcurrentTurns),
 		woken:    make(chan event.GenericEvent, 1024),
 	}
 	models.wake = r.wake
@@ -106,7 +107,7 @@ func (r *TaskReconciler) setup(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.AgentToolset{}, handler.EnqueueRequestsFromMapFunc(r.waitingTasks)).
 		WatchesRawSource(source.Channel(r.woken, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.MaxConcurrentTurns,
+			MaxConcurrentReconciles: r.slots.workers(),
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 15*time.Second),
 		}).
 		Complete(r)

@@ -50,14 +50,27 @@ func (m *Memory) Delete(ref TaskRef) {
 	}
 }
 
-// Load implements Store.
-func (m *Memory) Load(_ context.Context, ref TaskRef) (Journal, []loop.Event, error) {
+// Begin implements Store.
+func (m *Memory) Begin(ref TaskRef) Journal {
 	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &memoryJournal{m: m, task: m.task(ref)}
+}
+
+// task finds what is stored of a task. The caller holds the lock.
+func (m *Memory) task(ref TaskRef) *memoryTask {
 	t := m.tasks[ref]
 	if t == nil {
 		t = &memoryTask{}
 		m.tasks[ref] = t
 	}
+	return t
+}
+
+// Load implements Store.
+func (m *Memory) Load(_ context.Context, ref TaskRef) (Journal, []loop.Event, error) {
+	m.mu.Lock()
+	t := m.task(ref)
 	plain := slices.Clone(t.plain)
 	m.mu.Unlock()
 

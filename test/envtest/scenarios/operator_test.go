@@ -93,7 +93,7 @@ type wire struct {
 
 	mu    sync.Mutex
 	armed map[string]chan *held // by namespace
-	// looked is closed for a namespace once one of its journals was read, refused once an append met a conflict.
+	// looked is closed for a namespace once one of its journals was read or begun, refused once an append met a conflict.
 	looked, refused map[string]chan struct{}
 }
 
@@ -137,8 +137,8 @@ func journalOf(req *http.Request) (string, bool) {
 
 // passed notes what became of a request for a journal, and holds the append that is waited for.
 func (w *wire) passed(req *http.Request, resp *http.Response, namespace string) error {
+	w.note(w.looked, namespace)
 	if req.Method == http.MethodGet {
-		w.note(w.looked, namespace)
 		return nil
 	}
 	if resp.StatusCode == http.StatusConflict {

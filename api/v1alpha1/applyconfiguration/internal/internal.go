@@ -397,6 +397,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: taskUID
       type:
         scalar: string
+    elementRelationship: atomic
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.ApprovalPolicy
   scalar: string
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.Completion

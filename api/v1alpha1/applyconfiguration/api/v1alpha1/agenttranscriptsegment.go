@@ -8,6 +8,7 @@ package v1alpha1
 // with apply.
 //
 // AgentTranscriptSegment is one part of a task's journal.
+// It is written as a whole, so the API server need not keep who set which of its fields.
 type AgentTranscriptSegmentApplyConfiguration struct {
 	// taskName is the AgentTask that the segment belongs to.
 	TaskName *string `json:"taskName,omitempty"`
