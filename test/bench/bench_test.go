@@ -26,7 +26,6 @@ import (
 
 const (
 	namespace = "default"
-	turns     = 5
 	writers   = 64
 )
 
@@ -36,6 +35,8 @@ type rig struct {
 	cluster *harness.Cluster
 	manager *harness.Manager
 	latency time.Duration
+	// turns of each task. It is set while no task runs.
+	turns int
 	// calls are the times of each task's model calls: when the request came and when the answer went.
 	mu    sync.Mutex
 	calls map[string][]call
@@ -46,20 +47,42 @@ type call struct{ came, went time.Time }
 func newRig(t *testing.T, latency time.Duration) *rig {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
-	r := &rig{T: t, cluster: harness.Start(t), latency: latency, calls: map[string][]call{}}
+	r := &rig{T: t, cluster: harness.Start(t), latency: latency, turns: 5, calls: map[string][]call{}}
 	server := httptest.NewServer(fakechat.New(r.answer))
 	t.Cleanup(server.Close)
 	r.must(r.cluster.Client.Create(t.Context(), &v1alpha1.AgentModel{
 		ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace},
 		Spec:       v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderOpenAI, Model: "fake", Endpoint: server.URL + "/v1"},
 	}))
+	return r
+}
+
+// start starts the operator, a new process for each run so that its memory and processor time are that run's.
+func (r *rig) start() {
+	r.Helper()
 	manager, err := r.cluster.StartManager("manager", "--shutdown-grace=1s")
 	r.must(err)
 	r.manager = manager
-	t.Cleanup(func() { manager.Signal(syscall.SIGTERM) })
-	r.create("warmup", 1) // the operator has started once it is through
+	r.Cleanup(r.stop)
+}
+
+// ready waits until the operator works.
+func (r *rig) ready() {
+	r.Helper()
+	r.create("warmup", 1, 0)
 	r.await("warmup", 1, v1alpha1.PhaseSucceeded)
-	return r
+}
+
+// stop ends the operator, and deletes the tasks so that the next one does not hold them.
+func (r *rig) stop() {
+	if r.manager == nil {
+		return
+	}
+	r.manager.Signal(syscall.SIGTERM)
+	r.manager = nil
+	if err := r.cluster.Client.DeleteAllOf(context.Background(), &v1alpha1.AgentTask{}, client.InNamespace(namespace)); err != nil {
+		r.Error(err)
+	}
 }
 
 func (r *rig) must(err error) {
@@ -69,7 +92,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// answer works for five turns of about 2 KB, or asks first when the prompt says so.
+// answer works for some turns of about 2 KB, with a tool call each or without, or asks first: as the prompt says.
 func (r *rig) answer(req *fakechat.Request) fakechat.Reply {
 	task, n := req.Prompt(), req.Replies()
 	came := time.Now()
@@ -80,26 +103,36 @@ func (r *rig) answer(req *fakechat.Request) fakechat.Reply {
 	switch {
 	case strings.HasPrefix(task, "ask") && n == 0:
 		reply.Text = "NEED_INPUT: go on?"
-	case n == turns-1 || strings.HasPrefix(task, "ask"):
+	case n == r.turns-1 || strings.HasPrefix(task, "ask"):
 		reply.Text = "TASK_COMPLETE: done"
 	default:
 		reply.Text = fmt.Sprintf("Step %d. %s", n, strings.Repeat("The work goes on as planned. ", 70))
+		if strings.HasPrefix(task, "tools") {
+			reply.Calls = []fakechat.Call{{ID: fmt.Sprint("look-", n), Name: "bench__look", Arguments: fmt.Sprintf(`{"step":%d}`, n)}}
+		}
 	}
 	return reply
 }
 
-func (r *rig) create(prefix string, n int) {
+// create makes tasks as fast as the API server takes them, or evenly within a time.
+func (r *rig) create(prefix string, n int, within time.Duration) {
 	r.Helper()
+	start := time.Now()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, writers)
 	for i := range n {
+		<-time.After(time.Until(start.Add(within * time.Duration(i) / time.Duration(n))))
+		slots <- struct{}{}
 		wg.Go(func() {
-			slots <- struct{}{}
 			defer func() { <-slots }()
 			name := fmt.Sprintf("%s-%05d", prefix, i)
+			spec := v1alpha1.AgentTaskSpec{Prompt: name}
+			if strings.HasPrefix(name, "tools") {
+				spec.Toolsets = []v1alpha1.ToolsetReference{{Name: "bench"}}
+			}
 			err := r.cluster.Client.Create(r.Context(), &v1alpha1.AgentTask{
 				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Annotations: map[string]string{"created": time.Now().Format(time.RFC3339Nano)}},
-				Spec:       v1alpha1.AgentTaskSpec{Prompt: name},
+				Spec:       spec,
 			})
 			if err != nil {
 				r.Error(err)
@@ -192,6 +225,18 @@ func (r *rig) overheads(prefix string) (out []time.Duration) {
 		}
 	}
 	return out
+}
+
+// firstCall is when the first task of a prefix called the model.
+func (r *rig) firstCall(prefix string) (first time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for task, calls := range r.calls {
+		if strings.HasPrefix(task, prefix+"-") && (first.IsZero() || calls[0].came.Before(first)) {
+			first = calls[0].came
+		}
+	}
+	return first
 }
 
 // firstRequests are the times from the creation of each task to its first model request.

@@ -3,14 +3,18 @@
 package bench
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,16 +22,6 @@ import (
 )
 
 var most = flag.Int("most", 5000, "the largest number of tasks at once")
-
-// upTo leaves out the sizes that -most forbids.
-func upTo(sizes ...int) (out []int) {
-	for _, n := range sizes {
-		if n <= *most {
-			out = append(out, n)
-		}
-	}
-	return out
-}
 
 // rawLimit is what the API server takes at most: updates a second of transcripts of about the size that the operator
 // writes, by writers that do nothing else.
@@ -73,25 +67,50 @@ func (r *rig) rawLimit(bytes int, during time.Duration) float64 {
 	return float64(sum) / elapsed
 }
 
+// The tasks are there before the operator starts, so that its writes have the API server for themselves.
 func TestDrainWithoutLatency(t *testing.T) {
 	r := newRig(t, 0)
-	raw1, raw4 := r.rawLimit(1<<10, 8*time.Second), r.rawLimit(4<<10, 8*time.Second)
-	t.Logf("API server alone: %.0f updates/s of 1 KiB, %.0f of 4 KiB, by %d writers", raw1, raw4, writers)
-	for _, n := range upTo(100, 1000, 5000) {
-		prefix := fmt.Sprintf("drain%d", n)
-		before, cpu := r.writes(), r.cpu()
-		start := time.Now()
-		r.create(prefix, n)
-		created := time.Since(start)
-		took := r.await(prefix, n, v1alpha1.PhaseSucceeded).Sub(start)
+	r.serveTools()
+	t.Logf("API server alone: %.0f updates/s of 1 KiB, %.0f of 4 KiB, by %d writers", r.rawLimit(1<<10, 5*time.Second), r.rawLimit(4<<10, 5*time.Second), writers)
+	for _, run := range []struct {
+		prefix       string
+		tasks, turns int
+	}{{"drain100", 100, 5}, {"drain1000", 1000, 5}, {"drain5000", 5000, 5}, {"long", 500, 20}, {"tools", 1000, 5}} {
+		if run.tasks > *most {
+			continue
+		}
+		r.turns = run.turns
+		limit := r.rawLimit(4<<10, 5*time.Second)
+		r.create(run.prefix, run.tasks, 0)
+		before := r.writes()
+		r.start()
+		end := r.await(run.prefix, run.tasks, v1alpha1.PhaseSucceeded)
 		w := since(r.writes(), before)
-		all := total(w)
-		own := all - w["agenttasks"] // creating the tasks is the benchmark's doing
-		t.Logf("%d tasks of %d turns: %s (creating them %s), %.0f turns/s, %.2f writes a turn, %.0f writes/s (%.0f%% of the 4 KiB limit, creates included %.0f/s, %.0f%%), overhead p50 %s p99 %s, peak RSS %d MiB, CPU %.1f s; %v",
-			n, turns, took.Round(10*time.Millisecond), created.Round(10*time.Millisecond), float64(n*turns)/took.Seconds(), float64(own)/float64(n*turns),
-			float64(own)/took.Seconds(), 100*float64(own)/took.Seconds()/raw4, float64(all)/took.Seconds(), 100*float64(all)/took.Seconds()/raw4,
-			percentile(r.overheads(prefix), 50), percentile(r.overheads(prefix), 99), r.rss(), r.cpu()-cpu, w)
+		took, turns := end.Sub(r.firstCall(run.prefix)), run.tasks*run.turns
+		perSecond := float64(total(w)) / took.Seconds()
+		t.Logf("%s: %d tasks of %d turns: %s, %.0f turns/s, %.2f writes a turn, %.0f writes/s (%.0f%% of the %.0f of 4 KiB), overhead p50 %s p99 %s, peak RSS %d MiB, CPU %.1f s; %v",
+			run.prefix, run.tasks, run.turns, took.Round(10*time.Millisecond), float64(turns)/took.Seconds(), float64(total(w))/float64(turns),
+			perSecond, 100*perSecond/limit, limit, percentile(r.overheads(run.prefix), 50), percentile(r.overheads(run.prefix), 99), r.rss(), r.cpu(), w)
+		r.stop()
 	}
+}
+
+// serveTools makes the toolset that the tasks named tools use.
+func (r *rig) serveTools() {
+	r.Helper()
+	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	type in struct {
+		Step int `json:"step"`
+	}
+	mcp.AddTool(server, &mcp.Tool{Name: "look", Description: "Looks."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in in) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("All is well at step %d.", in.Step)}}}, nil, nil
+		})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	r.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	r.must(r.cluster.Client.Create(r.Context(), &v1alpha1.AgentToolset{
+		ObjectMeta: metav1.ObjectMeta{Name: "bench", Namespace: namespace}, Spec: v1alpha1.AgentToolsetSpec{URL: web.URL},
+	}))
 }
 
 func (r *rig) rss() int64 {
@@ -110,17 +129,26 @@ func (r *rig) cpu() float64 {
 
 func TestTurnsOfOneSecond(t *testing.T) {
 	r := newRig(t, time.Second)
-	for _, n := range upTo(100, 500, 1000) {
-		prefix := fmt.Sprintf("steady%d", n)
+	for _, run := range []struct {
+		prefix string
+		tasks  int
+		within time.Duration
+	}{{"evenly", 100, time.Second}, {"burst100", 100, 0}, {"burst500", 500, 0}, {"burst1000", 1000, 0}, {"burst5000", 5000, 0}} {
+		if run.tasks > *most {
+			continue
+		}
+		r.start()
+		r.ready()
 		before := r.writes()
 		start := time.Now()
-		r.create(prefix, n)
-		took := r.await(prefix, n, v1alpha1.PhaseSucceeded).Sub(start)
+		r.create(run.prefix, run.tasks, run.within)
+		took := r.await(run.prefix, run.tasks, v1alpha1.PhaseSucceeded).Sub(start)
 		w := since(r.writes(), before)
-		t.Logf("%d tasks of %d one-second turns: %s, %.2f writes a turn, create to first request p50 %s p99 %s, overhead p50 %s p99 %s, peak RSS %d MiB; %v",
-			n, turns, took.Round(10*time.Millisecond), float64(total(w)-w["agenttasks"])/float64(n*turns),
-			percentile(r.firstRequests(prefix), 50), percentile(r.firstRequests(prefix), 99),
-			percentile(r.overheads(prefix), 50), percentile(r.overheads(prefix), 99), r.rss(), w)
+		t.Logf("%s: %d tasks of %d one-second turns: %s, %.2f writes a turn, create to first request p50 %s p99 %s, overhead p50 %s p99 %s, peak RSS %d MiB, CPU %.1f s; %v",
+			run.prefix, run.tasks, r.turns, took.Round(10*time.Millisecond), float64(total(w)-w["agenttasks"])/float64(run.tasks*r.turns),
+			percentile(r.firstRequests(run.prefix), 50), percentile(r.firstRequests(run.prefix), 99),
+			percentile(r.overheads(run.prefix), 50), percentile(r.overheads(run.prefix), 99), r.rss(), r.cpu(), w)
+		r.stop()
 	}
 }
 
@@ -128,7 +156,9 @@ func TestTurnsOfOneSecond(t *testing.T) {
 func TestFromAnswerToNextRequest(t *testing.T) {
 	const n = 30
 	r := newRig(t, 0)
-	r.create("ask", n)
+	r.start()
+	r.ready()
+	r.create("ask", n, 0)
 	r.await("ask", n, v1alpha1.PhaseNeedsInput)
 	answered := map[string]time.Time{}
 	for i := range n {
@@ -147,7 +177,7 @@ func TestFromAnswerToNextRequest(t *testing.T) {
 		}
 	}
 	r.mu.Unlock()
-	r.create("solo", 1)
+	r.create("solo", 1, 0)
 	r.await("solo", 1, v1alpha1.PhaseSucceeded)
 	firsts = r.firstRequests("solo")
 	t.Logf("patch of resumeInput to next model request: p50 %s, p99 %s; one task alone, create to first request: %s", percentile(waits, 50), percentile(waits, 99), percentile(firsts, 50))
