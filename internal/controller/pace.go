@@ -2,38 +2,72 @@ package controller
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
 const (
-	// progressWrites bounds, over all tasks, the status writes a second that only tell of progress while journals are being
-	// written. An API server on two cores takes some 500 writes a second, and under load they are for the journals.
+	// busyAppends is from how many appends a second the API server counts as busy. One on two cores takes some 500 writes.
+	busyAppends = 40
+	// progressWrites bounds, over all tasks, the status writes a second that only tell of progress while it is busy: then its
+	// time is for the journals.
 	progressWrites = 25
-	// quietAppends is up to how many appends at once the API server counts as idle, so that progress may be told freely.
-	quietAppends = 2
 	// progressPause is when a write that had to give way is tried again.
 	progressPause = 100 * time.Millisecond
+	// progressLag is how many status intervals the progress of a task that goes on may lag behind. Two leave room for the
+	// next call to be slow enough that no turn waits for the write.
+	progressLag = 2
 )
 
 // pace makes the writes that only tell of progress give way to those that keep what was paid for.
 type pace struct {
-	appends atomic.Int64
-	always  *rate.Limiter
+	clock   loop.Clock
+	limiter *rate.Limiter
+
+	mu sync.Mutex
+	// second is the one that is counted now.
+	second        time.Time
+	before, since int
 }
 
-func newPace() *pace { return &pace{always: rate.NewLimiter(progressWrites, progressWrites)} }
+func newPace(c loop.Clock) *pace {
+	return &pace{clock: c, limiter: rate.NewLimiter(progressWrites, progressWrites)}
+}
 
-// append counts an append in until done is called.
-func (p *pace) append() (done func()) {
-	p.appends.Add(1)
-	return func() { p.appends.Add(-1) }
+// append counts an append.
+func (p *pace) append() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turnOver()
+	p.since++
+}
+
+// turnOver begins the next second once it is due. The caller holds the lock.
+func (p *pace) turnOver() {
+	now := p.clock.Now()
+	switch passed := now.Sub(p.second); {
+	case passed < time.Second:
+		return
+	case passed < 2*time.Second:
+		p.before = p.since
+	default:
+		p.before = 0
+	}
+	p.second, p.since = now, 0
 }
 
 // allow tells whether progress may be written now.
-func (p *pace) allow() bool { return p.appends.Load() <= quietAppends || p.always.Allow() }
+func (p *pace) allow() bool {
+	p.mu.Lock()
+	p.turnOver()
+	appends := max(p.before, p.since)
+	p.mu.Unlock()
+	return appends < busyAppends || p.limiter.AllowN(p.clock.Now(), 1)
+}
 
 // slots bound the turns whose model or tool calls run at once.
 type slots chan struct{}

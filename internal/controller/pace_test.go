@@ -3,34 +3,39 @@ package controller
 import (
 	"context"
 	"testing"
+	"time"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop/looptest"
 )
 
 func TestProgressGivesWayToAppends(t *testing.T) {
-	p := newPace()
-	var ends []func()
-	for range quietAppends {
-		ends = append(ends, p.append())
-	}
-	for range 10 * progressWrites {
-		if !p.allow() {
-			t.Fatal("progress is held back although the API server is as good as idle")
+	clock := looptest.NewClock()
+	p := newPace(clock)
+	allowed := func() (n int) {
+		for range 10 * progressWrites {
+			if p.allow() {
+				n++
+			}
 		}
+		return n
 	}
-	ends = append(ends, p.append())
-	allowed := 0
-	for range 10 * progressWrites {
-		if p.allow() {
-			allowed++
-		}
+	for range busyAppends - 1 {
+		p.append()
 	}
-	if allowed < progressWrites || allowed > 2*progressWrites {
-		t.Errorf("%d writes were allowed at once beside appends, want %d", allowed, progressWrites)
+	if n := allowed(); n != 10*progressWrites {
+		t.Errorf("below %d appends a second, progress is held back after %d writes", busyAppends, n)
 	}
-	for _, end := range ends {
-		end()
+	p.append()
+	if n := allowed(); n != progressWrites {
+		t.Errorf("%d writes at once beside %d appends a second, want %d", n, busyAppends, progressWrites)
 	}
-	if !p.allow() {
-		t.Error("progress is held back after the appends have ended")
+	clock.Add(time.Second)
+	if n := allowed(); n != progressWrites {
+		t.Errorf("%d writes a second later, want %d: what the last second was like still counts", n, progressWrites)
+	}
+	clock.Add(time.Second)
+	if n := allowed(); n != 10*progressWrites {
+		t.Errorf("after a second without appends, progress is held back after %d writes", n)
 	}
 }
 

@@ -130,18 +130,23 @@ func (r *TaskReconciler) advance(ctx context.Context, task *v1alpha1.AgentTask, 
 // slowCall is after how long a running call is told of. Most tasks that run on a fast model never need that write.
 const slowCall = 100 * time.Millisecond
 
-// writeIfSlow writes the status that a call's start brings, such as phase Running, once the call takes longer than a moment
-// and the journals leave room for it. The returned function waits for a write that is under way.
+// writeIfSlow writes the status as it stands before a call, such as phase Running or the turn before, once the call takes
+// longer than a moment and the journals leave room for it: so no turn waits for it. The returned function waits for a write
+// that is under way.
 func (r *TaskReconciler) writeIfSlow(ctx context.Context, task *v1alpha1.AgentTask, s *session, p *plan) (wait func()) {
 	base := s.base(task)
 	want := r.project(base, s, p, p.notice)
-	if base.Status.Phase == want.Phase && !urgent(&base.Status, &want) {
+	if !changed(&base.Status, &want) {
 		return func() {}
+	}
+	after := slowCall
+	if base.Status.Phase == want.Phase {
+		after = max(after, progressLag*r.StatusInterval-r.Clock.Now().Sub(s.writtenAt))
 	}
 	over, finished := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(finished)
-		timer := time.NewTimer(slowCall)
+		timer := time.NewTimer(after)
 		defer timer.Stop()
 		for {
 			select {
@@ -171,9 +176,12 @@ func (r *TaskReconciler) keep(ctx context.Context, s *session, step loop.Step, e
 }
 
 func (r *TaskReconciler) flush(ctx context.Context, s *session) error {
+	if len(s.unsaved) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
 	defer cancel()
-	defer r.progress.append()()
+	r.progress.append()
 	return s.flush(ctx)
 }
 

@@ -31,16 +31,15 @@ type session struct {
 	written         *v1alpha1.AgentTaskStatus
 	resourceVersion string
 	writtenAt       time.Time
-	compiled        *compiled
+	// behindSince is when a turn first left the status as it was, zero when it is current.
+	behindSince time.Time
+	compiled    *compiled
 	// warned is the generation whose unusable answer was warned of.
 	warned int64
 }
 
 // flush appends the unsaved events.
 func (s *session) flush(ctx context.Context) error {
-	if len(s.unsaved) == 0 {
-		return nil
-	}
 	if err := s.journal.Append(ctx, s.unsaved[0].Seq-1, s.unsaved); err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Recorder: mgr.GetEventRecorder("agenttask-operator"),
 		Journals: transcript.NewKubernetes(liveClient{mgr.GetClient(), mgr.GetAPIReader()}),
 		Models:   models,
-		progress: newPace(),
+		progress: newPace(o.Clock),
 		slots:    make(slots, o.MaxConcurrentTurns),
 		woken:    make(chan event.GenericEvent, 1024),
 	}
