@@ -131,7 +131,8 @@ func (r *TaskReconciler) taskEvents() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q taskQueue) {
 			priority := 0
-			if e.IsInInitialList {
+			// What has ended can wait. What has not waits no less than the next turns of others, or it would wait for all of them.
+			if t, ok := e.Object.(*v1alpha1.AgentTask); ok && t.Finished() {
 				priority = handler.LowPriority
 			}
 			add(q, e.Object, priority)

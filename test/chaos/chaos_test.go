@@ -63,7 +63,7 @@ func TestNothingIsLostAndNothingIsDoneTwice(t *testing.T) {
 	defer models.Close()
 
 	create(t, cluster.Client, models.URL, tools.URL)
-	pair := startPair(t, cluster)
+	pair := startFleet(t, cluster, 2, leased...)
 	defer pair.stop()
 	pair.chaos(t, cluster, random)
 	pair.awaitAll(t)
@@ -101,41 +101,46 @@ func taskName(i int) string { return fmt.Sprintf("task-%03d", i) }
 
 func ptr[T any](v T) *T { return &v }
 
-// pair are two managers that compete for one lease.
-type pair struct {
+// leased makes managers compete for one lease.
+var leased = []string{
+	"--leader-elect", "--leader-election-namespace=" + namespace,
+	"--leader-election-lease-duration=3s", "--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms",
+}
+
+// fleet are the managers of an installation.
+type fleet struct {
 	cluster  *harness.Cluster
-	managers [2]*harness.Manager
+	args     []string
+	managers []*harness.Manager
 	starts   int
 }
 
-func startPair(t *testing.T, c *harness.Cluster) *pair {
-	p := &pair{cluster: c}
+func startFleet(t *testing.T, c *harness.Cluster, n int, args ...string) *fleet {
+	p := &fleet{cluster: c, managers: make([]*harness.Manager, n), args: append([]string{"--shutdown-grace=2s", "--max-turn-attempts=20"}, args...)}
 	for i := range p.managers {
 		p.start(t, i)
 	}
 	return p
 }
 
-func (p *pair) start(t *testing.T, i int) {
+func (p *fleet) start(t *testing.T, i int) {
 	t.Helper()
 	p.starts++
-	m, err := p.cluster.StartManager(fmt.Sprintf("manager-%d", i),
-		"--leader-elect", "--leader-election-namespace="+namespace, "--shutdown-grace=2s", "--max-turn-attempts=20",
-		"--leader-election-lease-duration=3s", "--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms")
+	m, err := p.cluster.StartManager(fmt.Sprintf("manager-%d", i), p.args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.managers[i] = m
 }
 
-func (p *pair) stop() {
+func (p *fleet) stop() {
 	for _, m := range p.managers {
 		m.Signal(syscall.SIGKILL)
 	}
 }
 
 // chaos kills one or both managers at random moments, and between that stops them politely and restarts the API server.
-func (p *pair) chaos(t *testing.T, c *harness.Cluster, random *rand.Rand) {
+func (p *fleet) chaos(t *testing.T, c *harness.Cluster, random *rand.Rand) {
 	killed, polite, restarted := 0, 0, 0
 	for killed < *kills {
 		pause(random, 1500, 3500)
@@ -168,7 +173,7 @@ func (p *pair) chaos(t *testing.T, c *harness.Cluster, random *rand.Rand) {
 }
 
 // revive starts a manager that ended by itself, as one does that lost its lease.
-func (p *pair) revive(t *testing.T) {
+func (p *fleet) revive(t *testing.T) {
 	for i, m := range p.managers {
 		if m.Exited() {
 			p.start(t, i)
@@ -182,7 +187,7 @@ func pause(random *rand.Rand, low, spread int) {
 }
 
 // awaitAll waits until every task has ended, and starts managers again that end by themselves, as a kubelet would.
-func (p *pair) awaitAll(t *testing.T) {
+func (p *fleet) awaitAll(t *testing.T) {
 	t.Helper()
 	c := p.cluster
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)

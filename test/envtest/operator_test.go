@@ -66,12 +66,16 @@ func answer(r *http.Request, code int, reason string) *http.Response {
 // operator starts an operator that sees this test's namespace alone.
 func (f *fixture) operator(holder string, change ...func(*controller.Options)) *operator {
 	f.Helper()
+	return f.operatorOn(&wire{}, holder, change...)
+}
+
+func (f *fixture) operatorOn(w *wire, holder string, change ...func(*controller.Options)) *operator {
+	f.Helper()
 	o := options()
 	o.Holder = holder
 	for _, c := range change {
 		c(&o)
 	}
-	w := &wire{}
 	cfg := rest.CopyConfig(restConfig)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		w.next = next

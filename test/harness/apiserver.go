@@ -49,6 +49,19 @@ func (c *Cluster) RestartAPIServer(ctx context.Context, pause time.Duration) err
 	})
 }
 
+// HangAPIServer stops the API server in its tracks for a time: requests get no answer, watches bring nothing, and connections stay open.
+func (c *Cluster) HangAPIServer(during time.Duration) error {
+	pid, err := c.apiServer()
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	<-time.After(during)
+	return syscall.Kill(pid, syscall.SIGCONT)
+}
+
 // apiServer finds the process that listens on the cluster's port.
 func (c *Cluster) apiServer() (int, error) {
 	host, err := url.Parse("https://" + strings.TrimPrefix(c.Env.Config.Host, "https://"))
