@@ -337,8 +337,8 @@ type ScriptedUsage struct {
 
 // AgentModelStatus tells whether the model can be called. No call is spent to find out.
 type AgentModelStatus struct {
-	// observedGeneration is the spec's generation that this status is about.
-	// +kubebuilder:validation:Minimum=1
+	// observedGeneration is the spec's generation that this status is about, -1 until the operator has seen the object.
+	// +kubebuilder:validation:Minimum=-1
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -372,6 +372,7 @@ type AgentModel struct {
 	Spec AgentModelSpec `json:"spec,omitempty,omitzero"`
 
 	// status tells whether it can be called.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status AgentModelStatus `json:"status,omitempty,omitzero"` //nolint:kubeapilinter // an empty status is one that no operator has looked at yet
 }

@@ -129,8 +129,8 @@ type AgentTaskStatus struct {
 	// +optional
 	Transcript *TranscriptStatus `json:"transcript,omitempty"`
 
-	// observedGeneration is the spec's generation that this status is about.
-	// +kubebuilder:validation:Minimum=1
+	// observedGeneration is the spec's generation that this status is about, -1 until the operator has seen the object.
+	// +kubebuilder:validation:Minimum=-1
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

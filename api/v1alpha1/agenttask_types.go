@@ -280,6 +280,7 @@ type AgentTask struct {
 	Spec AgentTaskSpec `json:"spec,omitempty,omitzero"`
 
 	// status is what the operator saw.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status AgentTaskStatus `json:"status,omitempty,omitzero"` //nolint:kubeapilinter // an empty status is one that no operator has looked at yet
 }

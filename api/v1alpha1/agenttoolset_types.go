@@ -142,8 +142,8 @@ type AgentToolsetStatus struct {
 	// +optional
 	ToolCount *int32 `json:"toolCount,omitempty"`
 
-	// observedGeneration is the spec's generation that this status is about.
-	// +kubebuilder:validation:Minimum=1
+	// observedGeneration is the spec's generation that this status is about, -1 until the operator has seen the object.
+	// +kubebuilder:validation:Minimum=-1
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -177,6 +177,7 @@ type AgentToolset struct {
 	Spec AgentToolsetSpec `json:"spec,omitempty,omitzero"`
 
 	// status tells what it offers.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status AgentToolsetStatus `json:"status,omitempty,omitzero"` //nolint:kubeapilinter // an empty status is one that no operator has looked at yet
 }

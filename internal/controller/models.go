@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,11 +41,18 @@ type Models struct {
 
 	mu          sync.Mutex
 	shared      map[types.UID]*sharedModel
-	toolClients map[string]*http.Client
+	toolClients map[client.ObjectKey]*toolClient
+}
+
+// toolClient is the HTTP client of a toolset, of one generation and with one set of credentials.
+type toolClient struct {
+	id   string
+	http *http.Client
 }
 
 // sharedModel is what outlives a single call. A new generation of the object gets a new one.
 type sharedModel struct {
+	key        client.ObjectKey
 	generation int64
 	http       *http.Client
 	limiter    *limit.Limiter
@@ -74,7 +80,7 @@ func (m *resolvedModel) displayName(namespace string) string {
 // NewModels makes a Models. live must not be a cache: Secrets are read through it.
 func NewModels(cached, live client.Reader, guard *egress.Guard, def types.NamespacedName, clock loop.Clock) *Models {
 	return &Models{cached: cached, live: live, guard: guard, def: def, clock: clock, wake: func(types.NamespacedName) {},
-		shared: map[types.UID]*sharedModel{}, toolClients: map[string]*http.Client{}}
+		shared: map[types.UID]*sharedModel{}, toolClients: map[client.ObjectKey]*toolClient{}}
 }
 
 // forTask finds the model of a task: the one it names, else the one that it started with, else the namespace's default, else the operator's.
@@ -179,18 +185,34 @@ func (m *Models) share(object *v1alpha1.AgentModel, c *http.Client) *sharedModel
 	defer m.mu.Unlock()
 	s := m.shared[object.UID]
 	if s == nil {
-		s = &sharedModel{limiter: limit.New(limits(object.Spec.Limits), m.clock.Now)}
+		s = &sharedModel{key: client.ObjectKeyFromObject(object), limiter: limit.New(limits(object.Spec.Limits), m.clock.Now)}
 		s.limiter.OnRelease = func() { s.queue.wakeNext(m.wake) }
 		m.shared[object.UID] = s
 	}
 	if s.generation != object.Generation {
-		if s.http != nil {
-			s.http.CloseIdleConnections()
-		}
+		s.close()
 		s.limiter.SetLimits(limits(object.Spec.Limits))
 		s.generation, s.http, s.model = object.Generation, c, nil
 	}
 	return s
+}
+
+// forget lets go of an AgentModel that was deleted. Calls in flight end as they will.
+func (m *Models) forget(key client.ObjectKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uid, s := range m.shared {
+		if s.key == key {
+			s.close()
+			delete(m.shared, uid)
+		}
+	}
+}
+
+func (s *sharedModel) close() {
+	if s.http != nil {
+		s.http.CloseIdleConnections()
+	}
 }
 
 func limits(in *v1alpha1.ModelLimits) limit.Limits {
@@ -200,78 +222,4 @@ func limits(in *v1alpha1.ModelLimits) limit.Limits {
 	return limit.Limits{
 		MaxConcurrent: int(deref(in.MaxConcurrent)), RequestsPerMinute: deref(in.RequestsPerMinute), TokensPerMinute: deref(in.TokensPerMinute),
 	}
-}
-
-// config resolves an AgentModel to plain values. Its errors are *Waiting where a user can mend them.
-func (m *Models) config(ctx context.Context, object *v1alpha1.AgentModel) (model.Config, error) {
-	sp := &object.Spec
-	cfg := model.Config{
-		Model: sp.Model, Endpoint: sp.Endpoint, Query: sp.Query, CABundle: []byte(sp.CABundle), RequestTimeout: defaultRequestTimeout,
-	}
-	if d := duration(sp.RequestTimeout); d > 0 {
-		cfg.RequestTimeout = d
-	}
-	if sp.Endpoint != "" {
-		if err := m.guard.CheckURL(sp.Endpoint); err != nil {
-			return cfg, &Waiting{Reason: "EndpointRefused", Message: fmt.Sprintf("AgentModel %q: %s. Correct spec.endpoint, or have the operator's --allow-egress opened for it.", object.Name, err)}
-		}
-	}
-	var err error
-	if cfg.Parameters, err = parameters(sp.Parameters); err != nil {
-		return cfg, invalidModel(object.Name, err)
-	}
-	if sp.CredentialsRef != nil {
-		if cfg.APIKey, err = m.secret(ctx, object.Namespace, sp.CredentialsRef); err != nil {
-			return cfg, err
-		}
-	}
-	cfg.Headers, err = m.headers(ctx, object.Namespace, sp.Headers)
-	return cfg, err
-}
-
-func parameters(in *v1alpha1.ModelParameters) (model.Parameters, error) {
-	var out model.Parameters
-	if in == nil {
-		return out, nil
-	}
-	for _, f := range []struct {
-		name string
-		from *string
-		to   **float64
-	}{
-		{"temperature", in.Temperature, &out.Temperature}, {"topP", in.TopP, &out.TopP},
-		{"frequencyPenalty", in.FrequencyPenalty, &out.FrequencyPenalty}, {"presencePenalty", in.PresencePenalty, &out.PresencePenalty},
-	} {
-		if f.from == nil {
-			continue
-		}
-		v, err := strconv.ParseFloat(*f.from, 64)
-		if err != nil {
-			return out, fmt.Errorf("parameters.%s %q is no decimal number", f.name, *f.from)
-		}
-		*f.to = &v
-	}
-	out.Seed, out.StopSequences, out.MaxOutputTokens = in.Seed, in.Stop, deref(in.MaxOutputTokens)
-	out.ReasoningEffort = strings.ToLower(string(in.ReasoningEffort))
-	return out, nil
-}
-
-func script(in *v1alpha1.Script) scripted.Script {
-	var out scripted.Script
-	if in == nil {
-		return out
-	}
-	out.FailAtEnd = in.AtEnd == v1alpha1.ScriptFail
-	for _, r := range in.Replies {
-		reply := scripted.Reply{Text: deref(r.Text), Delay: duration(r.Delay), Error: scripted.Failures[string(r.Error)]}
-		if u := r.Usage; u != nil {
-			reply.Usage = loop.Usage{InputTokens: deref(u.InputTokens), OutputTokens: deref(u.OutputTokens)}
-			reply.Usage.TotalTokens = reply.Usage.Total()
-		}
-		for _, c := range r.ToolCalls {
-			reply.ToolCalls = append(reply.ToolCalls, loop.ToolCall{Name: c.Name, Arguments: deref(c.Arguments)})
-		}
-		out.Replies = append(out.Replies, reply)
-	}
-	return out
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -42,7 +43,7 @@ func readyCondition(conditions []metav1.Condition, generation int64, err error, 
 }
 
 func setupModelController(mgr ctrl.Manager, models *Models) error {
-	return setupLookedAt(mgr, "agentmodel", func(ctx context.Context, m *v1alpha1.AgentModel) (err error) {
+	return setupLookedAt(mgr, "agentmodel", models.forget, func(ctx context.Context, m *v1alpha1.AgentModel) (err error) {
 		_, err = models.build(ctx, m)
 		m.Status.ObservedGeneration = m.Generation
 		m.Status.Conditions, err = readyCondition(m.Status.Conditions, m.Generation, err, "The model can be called.", models.clock.Now())
@@ -51,7 +52,7 @@ func setupModelController(mgr ctrl.Manager, models *Models) error {
 }
 
 func setupToolsetController(mgr ctrl.Manager, models *Models, pool *mcp.Pool) error {
-	return setupLookedAt(mgr, "agenttoolset", func(ctx context.Context, s *v1alpha1.AgentToolset) error {
+	return setupLookedAt(mgr, "agenttoolset", models.forgetToolset, func(ctx context.Context, s *v1alpha1.AgentToolset) error {
 		tools, err := discover(ctx, models, pool, s)
 		s.Status.ObservedGeneration = s.Generation
 		if err == nil {
@@ -63,16 +64,19 @@ func setupToolsetController(mgr ctrl.Manager, models *Models, pool *mcp.Pool) er
 }
 
 // setupLookedAt registers a controller that looks at each object of a kind when its spec changes and every recheck, and writes
-// the status that look gives it, if that is another one.
+// the status that look gives it, if that is another one. Gone is told of those that were deleted.
 func setupLookedAt[T any, P interface {
 	*T
 	client.Object
 	DeepCopy() P
-}](mgr ctrl.Manager, name string, look func(context.Context, P) error) error {
+}](mgr ctrl.Manager, name string, gone func(client.ObjectKey), look func(context.Context, P) error) error {
 	c := mgr.GetClient()
 	reconciler := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		object := P(new(T))
 		if err := c.Get(ctx, req.NamespacedName, object); err != nil {
+			if apierrors.IsNotFound(err) {
+				gone(req.NamespacedName)
+			}
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
 		next := object.DeepCopy()

@@ -68,7 +68,7 @@ func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HT
 func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id string, cfg mcp.Config, err error) {
 	sp := &set.Spec
 	if err := m.guard.CheckURL(sp.URL); err != nil {
-		return "", cfg, &Waiting{Reason: "EndpointRefused", Message: fmt.Sprintf("AgentToolset %q: %s. Correct spec.url, or have the operator's --allow-egress opened for it.", set.Name, err)}
+		return "", cfg, refused("AgentToolset", set.Name, "spec.url", err)
 	}
 	headers, err := m.headers(ctx, set.Namespace, sp.Headers)
 	if err != nil {
@@ -82,7 +82,7 @@ func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id st
 		headers["Authorization"] = "Bearer " + strings.TrimSpace(token)
 	}
 	id = fmt.Sprintf("%s/%s/%s/%d/%s", set.Namespace, set.Name, set.UID, set.Generation, credentialsDigest("", headers))
-	httpClient, err := m.toolClient(id, sp.CABundle)
+	httpClient, err := m.toolClient(client.ObjectKeyFromObject(set), id, sp.CABundle)
 	if err != nil {
 		return "", cfg, &Waiting{Reason: "ToolsetInvalid", Message: fmt.Sprintf("AgentToolset %q cannot be used: %s.", set.Name, err)}
 	}
@@ -110,16 +110,31 @@ func credentialsDigest(key string, headers map[string]string) string {
 // toolStreamBytes bounds one HTTP reply of a tool server. A stream lives as long as its session; results are bounded elsewhere.
 const toolStreamBytes = 1 << 30
 
-// toolClient keeps one HTTP client for each id.
-func (m *Models) toolClient(id, caBundle string) (*http.Client, error) {
+// toolClient keeps one HTTP client for each toolset, and makes another when the id changes.
+func (m *Models) toolClient(key client.ObjectKey, id, caBundle string) (*http.Client, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c := m.toolClients[id]; c != nil {
-		return c, nil
+	had := m.toolClients[key]
+	if had != nil && had.id == id {
+		return had.http, nil
 	}
 	c, err := model.NewHTTPClient(model.Config{CABundle: []byte(caBundle), MaxReplyBytes: toolStreamBytes}, m.guard)
-	if err == nil {
-		m.toolClients[id] = c
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	if had != nil {
+		had.http.CloseIdleConnections()
+	}
+	m.toolClients[key] = &toolClient{id: id, http: c}
+	return c, nil
+}
+
+// forgetToolset lets go of an AgentToolset that was deleted.
+func (m *Models) forgetToolset(key client.ObjectKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if had := m.toolClients[key]; had != nil {
+		had.http.CloseIdleConnections()
+		delete(m.toolClients, key)
+	}
 }

@@ -142,7 +142,7 @@ func (r *TaskReconciler) open(ctx context.Context, task *v1alpha1.AgentTask) (*s
 	if s := r.sessions.get(keyOf(task), task.UID); s != nil {
 		return s, nil
 	}
-	if task.Status.ObservedGeneration != 0 {
+	if task.Status.ObservedGeneration > 0 {
 		return r.load(ctx, task)
 	}
 	state, err := loop.Fold(nil)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
@@ -88,6 +89,17 @@ func TestWhatATaskStartedWithCannotBeChanged(t *testing.T) {
 		}
 	}
 	f.must(f.tryPatch("fixed", `{"spec":{"maxIterations":60}}`)) // limits may be
+}
+
+// kstatus takes an object without any condition for done, unless its observedGeneration is behind.
+func TestATaskThatNoOperatorHasSeenSaysSo(t *testing.T) {
+	f := newFixture(t)
+	f.ownTask("unseen")
+	task := &v1alpha1.AgentTask{}
+	f.must(kube.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: "unseen"}, task))
+	if task.Status.ObservedGeneration != -1 {
+		t.Errorf("status.observedGeneration is %d, want -1", task.Status.ObservedGeneration)
+	}
 }
 
 func TestAPromptMayBeChangedBeforeTheStart(t *testing.T) {

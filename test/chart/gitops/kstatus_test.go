@@ -34,14 +34,13 @@ func TestKstatusWaitsForTheLastChange(t *testing.T) {
 	}
 }
 
-// Before the operator's first write there is nothing to tell a task from an object without conditions, which counts as
-// done. docs/gitops.md says so; the operator writes conditions at its first reconcile.
-func TestKstatusTakesAnUnseenTaskForDone(t *testing.T) {
+// A pipeline must not go on before the operator has as much as seen the task.
+func TestKstatusWaitsForATaskThatNobodyHasSeen(t *testing.T) {
 	got, err := status.Compute(fresh(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Status != status.CurrentStatus {
-		t.Errorf("kstatus says %s: it has learned to tell, so docs/gitops.md can drop its warning", got.Status)
+	if got.Status != status.InProgressStatus {
+		t.Errorf("kstatus says %s", got.Status)
 	}
 }

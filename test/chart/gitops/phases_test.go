@@ -98,7 +98,7 @@ func TestEveryPhaseAndExitReasonIsCovered(t *testing.T) {
 // fresh is a task that the operator has not seen yet, and stale one whose last change it has not seen.
 func fresh(t *testing.T) *unstructured.Unstructured {
 	o := object(t, "just seen")
-	unstructured.RemoveNestedField(o.Object, "status")
+	o.Object["status"] = map[string]any{"observedGeneration": int64(-1)} // as the API server defaults it
 	return o
 }
 

@@ -43,6 +43,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.AgentModelStatus
+      default:
+        observedGeneration: -1
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.AgentModelSpec
   map:
     fields:
@@ -127,6 +129,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.AgentTaskStatus
+      default:
+        observedGeneration: -1
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.AgentTaskPhase
   scalar: string
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.AgentTaskSpec
@@ -278,6 +282,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.AgentToolsetStatus
+      default:
+        observedGeneration: -1
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.AgentToolsetSpec
   map:
     fields:

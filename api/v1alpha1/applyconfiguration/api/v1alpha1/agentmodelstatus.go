@@ -13,7 +13,7 @@ import (
 //
 // AgentModelStatus tells whether the model can be called. No call is spent to find out.
 type AgentModelStatusApplyConfiguration struct {
-	// observedGeneration is the spec's generation that this status is about.
+	// observedGeneration is the spec's generation that this status is about, -1 until the operator has seen the object.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions has Ready.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`

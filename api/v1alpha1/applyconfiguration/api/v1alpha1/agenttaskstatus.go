@@ -42,7 +42,7 @@ type AgentTaskStatusApplyConfiguration struct {
 	ActiveSeconds *int64 `json:"activeSeconds,omitempty"`
 	// transcript tells the size of the task's journal, in AgentTranscript objects.
 	Transcript *TranscriptStatusApplyConfiguration `json:"transcript,omitempty"`
-	// observedGeneration is the spec's generation that this status is about.
+	// observedGeneration is the spec's generation that this status is about, -1 until the operator has seen the object.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Ready, Reconciling, Stalled (kstatus) and Finished.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`

@@ -17,7 +17,7 @@ type AgentToolsetStatusApplyConfiguration struct {
 	Tools []DiscoveredToolApplyConfiguration `json:"tools,omitempty"`
 	// toolCount is the number of tools offered.
 	ToolCount *int32 `json:"toolCount,omitempty"`
-	// observedGeneration is the spec's generation that this status is about.
+	// observedGeneration is the spec's generation that this status is about, -1 until the operator has seen the object.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions has Ready.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
