@@ -132,7 +132,7 @@ type AgentTaskStatus struct {
 	// observedGeneration is the spec's generation that this status is about, -1 until the operator has seen the object.
 	// +kubebuilder:validation:Minimum=-1
 	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"` //nolint:kubeapilinter // 0 means nothing: generations begin at 1, and -1 is the default
 
 	// conditions are Ready, Reconciling, Stalled (kstatus) and Finished.
 	// +listType=map
