@@ -102,6 +102,13 @@ func run(ctx context.Context, c *config) error {
 	if err != nil {
 		return err
 	}
+	traces, err := telemetry.NewProvider(ctx, version)
+	if err != nil {
+		return err
+	}
+	if traces != nil {
+		options.Tracer = telemetry.NewTracer(traces)
+	}
 	mgr, err := c.manager()
 	if err != nil {
 		return err
@@ -119,7 +126,11 @@ func run(ctx context.Context, c *config) error {
 	err = mgr.Start(ctx)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, options.Tools.Shutdown(end))
+	err = errors.Join(err, options.Tools.Shutdown(end))
+	if traces != nil {
+		err = errors.Join(err, traces.Shutdown(end))
+	}
+	return err
 }
 
 func (c *config) controllerOptions() (controller.Options, error) {

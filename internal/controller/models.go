@@ -21,6 +21,7 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/model/limit"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/openai"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/scripted"
+	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
 )
 
 // secretRetry is when a missing Secret is looked for again: Secrets are never watched.
@@ -38,6 +39,8 @@ type Models struct {
 	clock  loop.Clock
 	// wake looks at a task again, because what it waited for may be there.
 	wake func(types.NamespacedName)
+	// tracer makes a span of every call; nil for none.
+	tracer *telemetry.Tracer
 
 	mu          sync.Mutex
 	shared      map[types.UID]*sharedModel
@@ -127,7 +130,7 @@ func (m *Models) get(ctx context.Context, key client.ObjectKey) (*resolvedModel,
 func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resolvedModel, error) {
 	if object.Spec.Provider == v1alpha1.ProviderScripted {
 		shared := m.share(object, nil)
-		limited := shared.limiter.Wrap(scripted.New(script(object.Spec.Scripted)))
+		limited := shared.limiter.Wrap(m.tracer.Model(scripted.New(script(object.Spec.Scripted)), &object.Spec))
 		return &resolvedModel{object: object, model: limited, queue: &shared.queue}, nil
 	}
 	cfg, err := m.config(ctx, object)
@@ -149,7 +152,7 @@ func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resol
 		if err != nil {
 			return nil, invalidModel(object.Name, err)
 		}
-		shared.model, shared.credentials = shared.limiter.Wrap(raw), credentials
+		shared.model, shared.credentials = shared.limiter.Wrap(m.tracer.Model(raw, &object.Spec)), credentials
 	}
 	return &resolvedModel{object: object, model: shared.model, queue: &shared.queue}, nil
 }

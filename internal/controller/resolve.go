@@ -196,7 +196,7 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, task *v1alpha1.AgentT
 	case err != nil:
 		return err
 	}
-	p.tools, p.spec.Tools, p.engine.Tools = tools, tools.Definitions, tools
+	p.tools, p.spec.Tools, p.engine.Tools = tools, tools.Definitions, r.Tracer.Toolbox(tools)
 	if len(tools.Unavailable) > 0 {
 		p.notice = toolsetUnavailable(&tools.Unavailable[0], "The task goes on without its tools.", 0)
 	}

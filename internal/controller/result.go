@@ -139,6 +139,9 @@ func (r *TaskReconciler) putStatus(ctx context.Context, base *v1alpha1.AgentTask
 			s.written, s.resourceVersion, s.writtenAt, s.behindSince = &want, next.ResourceVersion, r.Clock.Now(), time.Time{}
 			r.Metrics.Observe(was, &want)
 			r.announce(next, was)
+			if next.Finished() {
+				r.Tracer.End(next)
+			}
 			return nil
 		}
 		if !apierrors.IsConflict(err) {

@@ -103,6 +103,7 @@ func (r *TaskReconciler) advance(ctx context.Context, task *v1alpha1.AgentTask, 
 	}
 	call, end := r.sessions.run(ctx, keyOf(task), r.ShutdownGrace)
 	defer end()
+	call = r.Tracer.Context(call, task.UID)
 	for called := false; ; {
 		step, err := p.engine.Settle(s.state, &p.spec) // what needs no call goes on even while something is waited for
 		if err = r.keep(ctx, s, step, err); err != nil {

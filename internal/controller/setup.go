@@ -48,6 +48,8 @@ type Options struct {
 	Tools *mcp.Pool
 	// Metrics counts what tasks do; nil for nothing.
 	Metrics *telemetry.Metrics
+	// Tracer makes spans of what tasks do; nil for none.
+	Tracer *telemetry.Tracer
 	// Backoff is how long to wait after the nth failure of a model call; nil means the loop's own.
 	Backoff func(n int) time.Duration
 }
@@ -80,6 +82,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		o.Tools = mcp.NewPool()
 	}
 	models := NewModels(mgr.GetClient(), mgr.GetAPIReader(), o.Guard, o.DefaultModel, o.Clock)
+	models.tracer = o.Tracer
 	r := &TaskReconciler{
 		Options: o, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Recorder: mgr.GetEventRecorder("agenttask-operator"),

@@ -5,14 +5,19 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/controller"
+	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
 	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
 )
 
@@ -99,6 +104,30 @@ func TestAnApprovalRunsExactlyWhatWasShownAndADenialNothing(t *testing.T) {
 				t.Errorf("got %d calls and %q, want %d and %q", calls.Load(), task.Status.Summary, tc.calls, tc.summary)
 			}
 		})
+	}
+}
+
+func TestATracedTaskHasOneSpanForEachCallUnderItsOwn(t *testing.T) {
+	f := newFixture(t)
+	f.deployTool(v1alpha1.AgentToolsetSpec{})
+	f.chatModel(deploys)
+	spans := tracetest.NewInMemoryExporter()
+	f.operator("traced", func(o *controller.Options) {
+		o.Tracer = telemetry.NewTracer(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), telemetry.WithIDs()))
+	})
+	f.ownTask("ship", withOps(true))
+	f.awaitExit("ship", v1alpha1.ExitCompleted)
+	f.poll("the task has its span", func(context.Context) (bool, error) { return len(spans.GetSpans()) == 4, nil })
+	got := spans.GetSpans()
+	var names []string
+	for i := range got {
+		names = append(names, got[i].Name)
+		if i < 3 && got[i].Parent.SpanID() != got[3].SpanContext.SpanID() {
+			t.Errorf("%s is no child of the task's span", got[i].Name)
+		}
+	}
+	if want := []string{"chat fake", "execute_tool ops__deploy", "chat fake", "invoke_agent ship"}; !slices.Equal(names, want) {
+		t.Errorf("the spans are %v, want %v", names, want)
 	}
 }
 
