@@ -60,7 +60,7 @@ func run(ctx context.Context, manager string, keep bool) (err error) {
 	defer stopOperator()
 	fmt.Printf("The operator runs, its log is %s\n", logFile)
 	if keep {
-		return stayUp(ctx, kubeconfig)
+		return stayUp(ctx, kubeconfig, env.BinaryAssetsDirectory)
 	}
 	defer func() { // a failed demo leaves its log behind
 		if err == nil {
@@ -75,7 +75,9 @@ func startOperator(manager, kubeconfig, logFile string) (stop func(), err error)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(manager, "--kubeconfig", kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--shutdown-grace=1s")
+	// The demo's tool server and a local model are on loopback, which is refused by default where the demo runs in a Pod.
+	cmd := exec.Command(manager, "--kubeconfig", kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0",
+		"--shutdown-grace=1s", "--deny-loopback=false")
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("the operator did not start: %w", err)
@@ -87,7 +89,7 @@ func startOperator(manager, kubeconfig, logFile string) (stop func(), err error)
 	}, nil
 }
 
-func stayUp(ctx context.Context, kubeconfig string) error {
+func stayUp(ctx context.Context, kubeconfig, assets string) error {
 	fmt.Printf(`
 In another terminal:
 
@@ -95,10 +97,26 @@ In another terminal:
   kubectl apply -f config/samples/completes.yaml
   kubectl get agenttasks --watch
 
-Ctrl-C here stops everything.
-`, kubeconfig)
+%sCtrl-C here stops everything.
+`, kubeconfig, kubectlHint(assets))
 	<-ctx.Done()
 	return nil
+}
+
+// kubectlHint tells how to get a kubectl where there is none. A downloaded control plane has one beside it.
+func kubectlHint(assets string) string {
+	if _, err := exec.LookPath("kubectl"); err == nil {
+		return ""
+	}
+	folder, cost := "$(hack/controlplane/ensure.sh kubectl)", ", after some minutes of building it, once for this machine"
+	if _, err := os.Stat(filepath.Join(assets, "kubectl")); err == nil {
+		folder, cost = assets, ""
+	}
+	return fmt.Sprintf(`There is no kubectl on the PATH. This puts one there%s:
+
+  export PATH="%s:$PATH"
+
+`, cost, folder)
 }
 
 func runSamples(ctx context.Context, env *envtest.Environment) error {

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,26 +26,7 @@ var ErrUsage = errors.New(usage) //nolint:staticcheck // it is shown as it is, i
 
 // Run runs the plugin with the arguments after its name.
 func Run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) < 2 || args[0] != "logs" {
-		return ErrUsage
-	}
-	name, flags := args[1], args[2:]
-	fs := flag.NewFlagSet("logs", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	rules, overrides := clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}
-	fs.StringVar(&overrides.Context.Namespace, "n", "", "namespace")
-	fs.StringVar(&overrides.Context.Namespace, "namespace", "", "namespace")
-	fs.StringVar(&overrides.CurrentContext, "context", "", "context")
-	fs.StringVar(&rules.ExplicitPath, "kubeconfig", "", "kubeconfig")
-	if err := fs.Parse(flags); err != nil || fs.NArg() > 0 {
-		return ErrUsage
-	}
-	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	namespace, _, err := config.Namespace()
-	if err != nil {
-		return err
-	}
-	rest, err := config.ClientConfig()
+	config, task, err := target(args)
 	if err != nil {
 		return err
 	}
@@ -52,11 +34,48 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	c, err := client.New(rest, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return err
 	}
-	return Logs(ctx, c, namespace, name, out)
+	return Logs(ctx, c, task.Namespace, task.Name, out)
+}
+
+// target is the cluster and the task that the arguments name.
+func target(args []string) (*rest.Config, client.ObjectKey, error) {
+	var task client.ObjectKey
+	fs := flag.NewFlagSet("agenttask", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	rules, overrides := clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}
+	fs.StringVar(&overrides.Context.Namespace, "n", "", "namespace")
+	fs.StringVar(&overrides.Context.Namespace, "namespace", "", "namespace")
+	fs.StringVar(&overrides.CurrentContext, "context", "", "context")
+	fs.StringVar(&rules.ExplicitPath, "kubeconfig", "", "kubeconfig")
+	var words []string
+	for len(args) > 0 { // flags may stand before, between and after the words, as everywhere in kubectl
+		if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+			return nil, task, ErrUsage
+		} else if err != nil {
+			return nil, task, fmt.Errorf("%w\n\n%w", err, ErrUsage)
+		}
+		if args = fs.Args(); len(args) > 0 {
+			words, args = append(words, args[0]), args[1:]
+		}
+	}
+	if len(words) != 2 || words[0] != "logs" {
+		return nil, task, ErrUsage
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, task, err
+	}
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, task, err
+	}
+	config.QPS = -1 // a long journal has hundreds of segments, one request each
+	return config, client.ObjectKey{Namespace: namespace, Name: words[1]}, nil
 }
 
 // Logs prints the transcript of one task.
@@ -70,8 +89,22 @@ func Logs(ctx context.Context, c client.Client, namespace, name string, out io.W
 		return err
 	}
 	if len(events) == 0 {
-		_, err = fmt.Fprintf(out, "AgentTask %s/%s has not started: %s\n", namespace, name, task.Status.Message)
+		_, err = fmt.Fprintf(out, "AgentTask %s/%s %s\n", namespace, name, whyEmpty(task))
 		return err
 	}
 	return transcript.Render(out, events)
+}
+
+// whyEmpty tells why there is no transcript.
+func whyEmpty(task *v1alpha1.AgentTask) string {
+	switch {
+	case task.Status.ObservedGeneration <= 0: // -1 is the default of a new object
+		return "has not been seen by an operator yet. Is one running that watches this namespace?"
+	case task.Status.StartTime != nil:
+		return "has started, but its transcript is gone. Its status says: " + task.Status.Message
+	case task.Finished():
+		return "ended before it started, so it has no transcript: " + task.Status.Message
+	default:
+		return "has not started: " + task.Status.Message
+	}
 }

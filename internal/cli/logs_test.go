@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +24,16 @@ func TestLogsPrintWhatWasSaidOrThatNothingWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "started", Namespace: "ns", UID: "u1"}}
-	fresh := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "fresh", Namespace: "ns", UID: "u2"}, Status: v1alpha1.AgentTaskStatus{Message: "No model."}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(started, fresh).Build()
+	fresh := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "fresh", Namespace: "ns", UID: "u2"}, Status: v1alpha1.AgentTaskStatus{ObservedGeneration: 1, Message: "No model."}}
+	unseen := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "unseen", Namespace: "ns", UID: "u3"}, Status: v1alpha1.AgentTaskStatus{ObservedGeneration: -1}}
+	bare := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "bare", Namespace: "ns", UID: "u4"}}
+	pruned := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "pruned", Namespace: "ns", UID: "u5"}, Status: v1alpha1.AgentTaskStatus{
+		ObservedGeneration: 1, Phase: v1alpha1.PhaseSucceeded, StartTime: &metav1.Time{Time: time.Unix(0, 0)}, Message: "Completed.",
+	}}
+	early := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "early", Namespace: "ns", UID: "u6"}, Status: v1alpha1.AgentTaskStatus{
+		ObservedGeneration: 1, Phase: v1alpha1.PhaseCancelled, Message: "Cancelled.",
+	}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(started, fresh, unseen, bare, pruned, early).Build()
 	journal, _, err := transcript.NewKubernetes(c).Load(t.Context(), transcript.TaskRef{Namespace: "ns", Name: "started", UID: "u1"})
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +42,11 @@ func TestLogsPrintWhatWasSaidOrThatNothingWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"started": "Go on with it.", "fresh": "has not started: No model."} {
+	for name, want := range map[string]string{
+		"started": "Go on with it.", "fresh": "has not started: No model.",
+		"unseen": "has not been seen by an operator yet", "bare": "has not been seen by an operator yet",
+		"pruned": "its transcript is gone. Its status says: Completed.", "early": "ended before it started, so it has no transcript: Cancelled.",
+	} {
 		var out strings.Builder
 		if err := cli.Logs(t.Context(), c, "ns", name, &out); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: got %q, %v, want it to say %q", name, out.String(), err, want)
@@ -40,10 +54,34 @@ func TestLogsPrintWhatWasSaidOrThatNothingWas(t *testing.T) {
 	}
 }
 
-func TestAWrongCallSaysHowToCall(t *testing.T) {
-	for _, args := range [][]string{nil, {"logs"}, {"dance", "x"}, {"logs", "x", "--nope"}, {"logs", "x", "y"}} {
-		if err := cli.Run(t.Context(), args, nil); !errors.Is(err, cli.ErrUsage) {
-			t.Errorf("%v: got %v", args, err)
+func TestFlagsMayStandAnywhere(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://example.com"}}], contexts: [{name: x, context: {cluster: c}}]}`
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range []string{
+		"logs report -n team-a --context x", "logs -n team-a --context x report", "-n team-a logs --context=x report", "logs -n=team-a report --context x",
+	} {
+		config, task, err := cli.Target(append(strings.Fields(call), "--kubeconfig", kubeconfig))
+		if err != nil || task.String() != "team-a/report" || config.Host != "https://example.com" {
+			t.Errorf("%s: got task %s at %v, %v", call, task, config, err)
+			continue
+		}
+		if config.QPS != -1 {
+			t.Errorf("%s: a long journal is read at %v requests a second", call, config.QPS)
+		}
+	}
+}
+
+func TestAWrongCallSaysWhatIsWrongAndHowToCall(t *testing.T) {
+	for call, want := range map[string]string{
+		"": "", "logs": "", "dance x": "", "logs x y": "", "logs x --help": "",
+		"logs x --nope": "not defined: -nope", "logs --nope x": "not defined: -nope", "logs x -n": "needs an argument: -n",
+	} {
+		err := cli.Run(t.Context(), strings.Fields(call), nil)
+		if !errors.Is(err, cli.ErrUsage) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "usage: ") {
+			t.Errorf("%q: got %v, want it to say %q", call, err, want)
 		}
 	}
 }

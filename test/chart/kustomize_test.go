@@ -2,6 +2,9 @@ package chart
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,9 +15,11 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-func kustomize(t *testing.T) []*unstructured.Unstructured {
+func kustomize(t *testing.T) []*unstructured.Unstructured { return build(t, root+"/config/default") }
+
+func build(t *testing.T, dir string) []*unstructured.Unstructured {
 	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), root+"/config/default")
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +77,32 @@ func TestKustomizeInstallsWhatTheChartDoes(t *testing.T) {
 		if diff := cmp.Diff(fromHelm[key].Object, o.Object); diff != "" {
 			t.Errorf("%s differs (-chart +config/default):\n%s", key, diff)
 		}
+	}
+}
+
+// The overlay is the documented one, moved to another folder.
+func TestDocumentedOverlayChangesTheImage(t *testing.T) {
+	text, err := os.ReadFile(root + "/docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "# kustomization.yaml\n")
+	overlay, _, found := strings.Cut(after, "```")
+	base, err := filepath.Abs(root + "/config/default")
+	if err != nil || !found {
+		t.Fatal("docs/install.md has no overlay", err)
+	}
+	dir := t.TempDir()
+	if base, err = filepath.Rel(dir, base); err != nil {
+		t.Fatal(err)
+	}
+	overlay = strings.NewReplacer("../config/default", base, "REPOSITORY", "example.com/x", "TAG", "v9").Replace(overlay)
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := podOf(t, byID(build(t, dir))["Deployment/"+name]).Spec.Containers[0].Image
+	if got != "example.com/x:v9" {
+		t.Errorf("the image is %s", got)
 	}
 }
 

@@ -51,7 +51,10 @@ var changes = []change{
 	{"egress: {denyLoopback: true}", deployment, "args", "--deny-loopback=true"},
 	{"{leaderElection: {enabled: false}, replicas: 1}", deployment, "args", "--leader-elect=false"},
 	{"{leaderElection: {enabled: false}, replicas: 1}", "Role/" + name + "-leader-election", "", "no"},
+	{"{leaderElection: {enabled: false}, replicas: 1}", deployment, "{.spec.strategy}", `{"type":"Recreate"}`},
 	{"log: {level: debug}", deployment, "args", "--zap-log-level=debug"},
+	{"log: {level: 2}", deployment, "args", "--zap-log-level=2"},
+	{"log: {level: '2'}", deployment, "args", "--zap-log-level=2"},
 	{"log: {encoder: console}", deployment, "args", "--zap-encoder=console"},
 	{"metrics: {enabled: false}", deployment, "args", "--metrics-bind-address=0"},
 	{"metrics: {enabled: false}", "Service/" + name + "-metrics", "", "no"},
@@ -108,8 +111,9 @@ var changes = []change{
 	{"affinity: {podAntiAffinity: {}}", deployment, pod + ".affinity}", `{"podAntiAffinity":{}}`},
 	{"topologySpreadConstraints: [{maxSkew: 2, topologyKey: zone}]", deployment, pod + ".topologySpreadConstraints[0].topologyKey}", "zone"},
 	{"topologySpreadConstraints: [{maxSkew: 2, topologyKey: zone}]", deployment, pod + ".topologySpreadConstraints[?(@.topologyKey=='zone')].labelSelector.matchLabels.app\\.kubernetes\\.io/instance}", name},
+	{"topologySpreadConstraints: [{maxSkew: 2, topologyKey: zone, labelSelector: {matchLabels: {a: b}}}]", deployment, pod + ".topologySpreadConstraints[0].labelSelector}", `{"matchLabels":{"a":"b"}}`},
 	{"priorityClassName: high", deployment, pod + ".priorityClassName}", "high"},
-	{"updateStrategy: {type: Recreate, rollingUpdate: null}", deployment, "{.spec.strategy}", `{"type":"Recreate"}`},
+	{"updateStrategy: {type: Recreate}", deployment, "{.spec.strategy}", `{"type":"Recreate"}`},
 	{"updateStrategy: {rollingUpdate: {maxSurge: 2}}", deployment, "{.spec.strategy.rollingUpdate.maxSurge}", "2"},
 	{"updateStrategy: {rollingUpdate: {maxUnavailable: 1}}", deployment, "{.spec.strategy.rollingUpdate.maxUnavailable}", "1"},
 	{"tests: {image: 'x:1'}", "Pod/" + name + "-test", "{.spec.containers[0].image}", "x:1"},
@@ -217,6 +221,9 @@ func TestWrongValuesAreRefusedWithAnExplanation(t *testing.T) {
 		"extraCA: {configMapName: a, secretName: b}": "keep one",
 		"serviceAccount: {create: false}":            "serviceAccount.name must name one that exists",
 		"image: {digest: sha256:1}":                  "digest",
+		"metrics: {port: 8081}":                      "metrics.port is 8081, where the probes are: use another port",
+		"log: {level: 0}":                            "level",
+		"log: {level: 200}":                          "level",
 	} {
 		if _, _, _, err := template(load(t), parseValues(t, set)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want one that says %q", set, err, want)
@@ -234,7 +241,7 @@ func TestLongReleaseNamesFit(t *testing.T) {
 	}
 }
 
-// One team can be given an operator without asking for anything in the cluster.
+// One team's operator needs nothing of the cluster but the CRDs.
 func TestNamespacedInstallHasNoClusterScopedObject(t *testing.T) {
 	objects, hooks := render(t, valuesFiles(t)["namespaced"])
 	for _, o := range append(objects, hooks...) {

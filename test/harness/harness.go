@@ -78,6 +78,7 @@ func (c *Cluster) StartManager(name string, args ...string) (*Manager, error) {
 	}
 	cmd := exec.Command(filepath.Join(root, "bin", "manager"), append([]string{
 		"--kubeconfig", c.Kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0",
+		"--deny-loopback=false", // the servers of the tests are there, and in a Pod it would be true
 	}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {

@@ -68,6 +68,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail (printf "defaultModel %s is in a namespace that watchNamespaces leaves out: add it there" .Values.defaultModel) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) 8081) -}}
+{{- fail "metrics.port is 8081, where the probes are: use another port" -}}
+{{- end -}}
 {{- if and .Values.extraCA.configMapName .Values.extraCA.secretName -}}
 {{- fail "extraCA.configMapName and extraCA.secretName are both set: keep one" -}}
 {{- end -}}

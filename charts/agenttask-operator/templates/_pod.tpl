@@ -27,7 +27,7 @@
 {{- if not (kindIs "invalid" .Values.egress.denyLoopback) }}
 - --deny-loopback={{ .Values.egress.denyLoopback }}
 {{- end }}
-- --zap-log-level={{ .Values.log.level }}
+- {{ printf "--zap-log-level=%v" .Values.log.level | quote }}
 - --zap-encoder={{ .Values.log.encoder }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}
@@ -65,7 +65,21 @@
 {{- $default := list (dict "maxSkew" 1 "topologyKey" "kubernetes.io/hostname" "whenUnsatisfiable" "ScheduleAnyway") -}}
 {{- $constraints := list -}}
 {{- range (default $default .Values.topologySpreadConstraints) -}}
-{{- $constraints = append $constraints (merge (dict) . (dict "labelSelector" $selector)) -}}
+{{- if hasKey . "labelSelector" -}}
+{{- $constraints = append $constraints . -}}
+{{- else -}}
+{{- $constraints = append $constraints (merge (dict "labelSelector" $selector) .) -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $constraints -}}
+{{- end -}}
+
+{{/* Without leader election a new manager beside the old one would run the same tasks, so the old one goes first. Recreate
+has no parameters, and the default ones would be merged in. */}}
+{{- define "agenttask.strategy" -}}
+{{- if or (not .Values.leaderElection.enabled) (eq .Values.updateStrategy.type "Recreate") -}}
+type: Recreate
+{{- else -}}
+{{- toYaml .Values.updateStrategy -}}
+{{- end -}}
 {{- end -}}

@@ -1,0 +1,4 @@
+package cli
+
+// Target is target, for the tests.
+var Target = target
