@@ -136,7 +136,7 @@ func ErrorFromStatus(status int, header http.Header, code string) *loop.ModelErr
 	}
 	e := &loop.ModelError{Cause: d.cause, Retry: d.retry, Status: status, Detail: d.detail}
 	if d.retry {
-		e.RetryAfter = retryAfter(header)
+		e.RetryAfter = retryAfter(header, e.Cause == loop.CauseModelRateLimited)
 	}
 	return e
 }

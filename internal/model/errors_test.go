@@ -62,6 +62,11 @@ func TestOnlyWhatMayBeRetriedHasAWait(t *testing.T) {
 	if got := model.ErrorFromStatus(503, h, ""); got.RetryAfter == 0 {
 		t.Error("Retry-After is ignored")
 	}
+	// Many servers tell of their limits with every answer.
+	h = http.Header{"X-Ratelimit-Remaining": {"4000"}, "X-Ratelimit-Reset": {"3540"}}
+	if got := model.ErrorFromStatus(502, h, ""); got.RetryAfter != 0 {
+		t.Errorf("a fault waits %v for a limit that is not used up", got.RetryAfter)
+	}
 }
 
 func TestProseIsRecognised(t *testing.T) {

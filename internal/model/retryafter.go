@@ -13,8 +13,9 @@ import (
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter is how long the provider asks us to wait, 0 where it says nothing. Retry-After-Ms and Retry-After are plain
-// answers and win; the reset headers of the rate limits are used where neither is there.
-func retryAfter(h http.Header) time.Duration {
+// answers and win; the reset headers of the rate limits are used where neither is there. Unless the call was refused for a
+// rate, they only count where they say that one is used up: many servers send them with every answer.
+func retryAfter(h http.Header, rateLimited bool) time.Duration {
 	if d, ok := scaled(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d
 	}
@@ -26,7 +27,7 @@ func retryAfter(h http.Header) time.Duration {
 			return clampWait(at.Sub(serverNow(h)))
 		}
 	}
-	return resetWait(h)
+	return resetWait(h, rateLimited)
 }
 
 // resets are the pairs of headers that tell what is left of a rate limit and when it is whole again.
@@ -42,7 +43,7 @@ var resets = []struct{ remaining, reset string }{
 
 // resetWait is the longest wait of the limits that are used up, or, where none says so, the shortest of all: a reset
 // tells when the limit is whole again, which is later than when the next call fits.
-func resetWait(h http.Header) time.Duration {
+func resetWait(h http.Header, rateLimited bool) time.Duration {
 	var exhausted, shortest time.Duration
 	for _, r := range resets {
 		d := parseReset(h.Get(r.reset), h)
@@ -56,7 +57,7 @@ func resetWait(h http.Header) time.Duration {
 			shortest = d
 		}
 	}
-	if exhausted > 0 {
+	if exhausted > 0 || !rateLimited {
 		return exhausted
 	}
 	return shortest

@@ -123,7 +123,19 @@ func assistantContent(m loop.Message) []sdk.ContentBlockParamUnion {
 	for _, c := range calls {
 		out = append(out, toolUse(c))
 	}
-	return out
+	return withoutLastThoughts(out)
+}
+
+// withoutLastThoughts drops the thinking that nothing follows: the API refuses a message that ends with it, and a reply may
+// have been nothing else.
+func withoutLastThoughts(blocks []sdk.ContentBlockParamUnion) []sdk.ContentBlockParamUnion {
+	for len(blocks) > 0 {
+		if last := blocks[len(blocks)-1]; last.OfThinking == nil && last.OfRedactedThinking == nil {
+			break
+		}
+		blocks = blocks[:len(blocks)-1]
+	}
+	return blocks
 }
 
 func callPlace(c loop.ToolCall, atEnd int) int {

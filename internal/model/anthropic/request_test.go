@@ -110,6 +110,14 @@ func TestMessagesConvert(t *testing.T) {
 			want: `[{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{"malformed_arguments":"{\"a\":"}},
 				{"type":"tool_use","id":"t2","name":"f","input":{"malformed_arguments":"[1]"}}]}]`,
 		},
+		"thinking that nothing follows stays out": {
+			in:   []loop.Message{assistant([]loop.Block{text("a"), thinking, redacted, text(" ")})},
+			want: `[{"role":"assistant","content":[{"type":"text","text":"a"}]}]`,
+		},
+		"a reply of thinking alone is no message": {
+			in:   []loop.Message{loop.UserText("a"), assistant([]loop.Block{thinking})},
+			want: `[{"role":"user","content":[{"type":"text","text":"a"}]}]`,
+		},
 		"a refusal is the assistant's text": {
 			in:   []loop.Message{assistant([]loop.Block{{Kind: loop.BlockRefusal, Text: "no"}})},
 			want: `[{"role":"assistant","content":[{"type":"text","text":"no"}]}]`,

@@ -68,7 +68,8 @@ func extraOf(raw string) string {
 	return string(c.Extra)
 }
 
-// toUsage normalises usage. Prompt tokens include the cached ones and completion tokens the reasoning, as we count too.
+// toUsage normalises usage. Prompt tokens include the cached ones and completion tokens the reasoning, as we count too. Some
+// compatible servers have the reasoning in the total alone.
 func toUsage(u sdk.CompletionUsage) loop.Usage {
 	out := loop.Usage{
 		InputTokens:       max(u.PromptTokens, 0),
@@ -76,6 +77,9 @@ func toUsage(u sdk.CompletionUsage) loop.Usage {
 		CachedInputTokens: max(u.PromptTokensDetails.CachedTokens, 0),
 	}
 	out.TotalTokens = max(u.TotalTokens, out.InputTokens+out.OutputTokens)
+	if u.CompletionTokensDetails.ReasoningTokens > 0 {
+		out.OutputTokens = out.TotalTokens - out.InputTokens
+	}
 	return out
 }
 

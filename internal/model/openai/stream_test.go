@@ -46,6 +46,11 @@ func TestStreamsAreAssembled(t *testing.T) {
 			want:  loop.Reply{Blocks: []loop.Block{text("ab")}, Finish: loop.FinishStop, Usage: loop.Usage{InputTokens: 1, OutputTokens: 2, TotalTokens: 3}},
 			bytes: 2,
 		},
+		"reasoning that only the total has is output": {
+			stream: chunk(`{"content":"a"}`, "stop") + `data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":115,"completion_tokens_details":{"reasoning_tokens":100}}}` + "\n\n" + done,
+			want:   loop.Reply{Blocks: []loop.Block{text("a")}, Finish: loop.FinishStop, Usage: loop.Usage{InputTokens: 10, OutputTokens: 105, TotalTokens: 115}},
+			bytes:  1,
+		},
 		"no usage": {
 			stream: chunk(`{"content":"a"}`, "stop") + done,
 			want:   loop.Reply{Blocks: []loop.Block{text("a")}, Finish: loop.FinishStop}, bytes: 1,

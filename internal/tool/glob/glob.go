@@ -17,7 +17,7 @@ func flat(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 func Check(patterns ...string) error {
 	for _, p := range patterns {
 		if _, err := path.Match(flat(p), ""); err != nil {
-			return fmt.Errorf("%q is no valid glob: a [ without ], or a \\ at the end", p)
+			return fmt.Errorf(`glob %q cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`, p)
 		}
 	}
 	return nil

@@ -99,9 +99,12 @@ func (c Config) Validate() error {
 	if u.User != nil {
 		return errors.New("the URL must not carry credentials: use credentialsRef or headers")
 	}
-	for field, patterns := range map[string][]string{"allow": c.Allow, "deny": c.Deny, "approvalTools": c.ApprovalTools} {
-		if err := glob.Check(patterns...); err != nil {
-			return fmt.Errorf("%s: %w", field, err)
+	for _, globs := range []struct {
+		field    string
+		patterns []string
+	}{{"spec.allow", c.Allow}, {"spec.deny", c.Deny}, {"spec.approvalTools", c.ApprovalTools}} {
+		if err := glob.Check(globs.patterns...); err != nil {
+			return fmt.Errorf("%s: %w", globs.field, err)
 		}
 	}
 	return nil

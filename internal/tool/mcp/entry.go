@@ -197,8 +197,8 @@ func (e *entry) why(err error, ex *exchange) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer within " + e.cfg.ConnectTimeout.String()
-	case errors.Is(err, errEndlessList):
-		return errEndlessList.Error()
+	case errors.Is(err, errEndlessList), errors.Is(err, errLongList):
+		return err.Error()
 	}
 	return reasonOf(err, ex.facts())
 }

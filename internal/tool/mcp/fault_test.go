@@ -83,6 +83,20 @@ func TestServerThatHangsOnInitializeIsGivenUpAndLeftAlone(t *testing.T) {
 	}
 }
 
+// Its tools would be held for as long as it is used, and sent with every request.
+func TestServerWhoseListIsHugeIsGivenUp(t *testing.T) {
+	s := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
+	for i := range 3 {
+		s.AddTool(&sdk.Tool{Name: fmt.Sprint("t", i), Description: strings.Repeat("x", maxListBytes/2), InputSchema: map[string]any{"type": "object"}},
+			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return nil, nil })
+	}
+	p := newPool(t)
+	_, err := p.Tools(t.Context(), "k", serve(t, handlerOf(s, nil)))
+	if err == nil || !strings.Contains(err.Error(), "takes more than 8 MiB") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestServerThatFailedBeforeHoldsNobodyUpAgain(t *testing.T) {
 	var hang atomic.Bool
 	cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

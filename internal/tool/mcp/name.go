@@ -24,14 +24,22 @@ func visibleName(toolset, tool string) string {
 	prefix, name := plain(toolset), plain(tool)
 	full := prefix + separator + name
 	// Toolset names are DNS names and hold no underscore, so an unchanged name has only one reading.
-	if prefix == toolset && name == tool && len(full) <= maxName {
+	if prefix == toolset && name == tool && len(full) <= maxName && !beginsBadly(prefix) {
 		return full
 	}
 	return hashed(prefix, name, toolset+"\x00"+tool)
 }
 
+// beginsBadly tells whether a name begins with what some providers do not take as a function's first character.
+func beginsBadly(name string) bool {
+	return name != "" && (name[0] == '-' || name[0] >= '0' && name[0] <= '9')
+}
+
 // hashed joins the parts, cut as far as needed, and a short hash of identity.
 func hashed(prefix, name, identity string) string {
+	if beginsBadly(prefix) {
+		prefix = "_" + prefix
+	}
 	sum := sha256.Sum256([]byte(identity))
 	hash := hex.EncodeToString(sum[:])[:hashLen]
 	room := maxName - len(separator) - len("_") - hashLen

@@ -18,6 +18,8 @@ const (
 	// maxPages and maxTools bound what one server may list.
 	maxPages = 1000
 	maxTools = 10000
+	// maxListBytes bounds what they take: every task that uses the toolset sends it with every request.
+	maxListBytes = 8 << 20
 	// lastWithSessions is the last protocol version that begins with initialize.
 	lastWithSessions = "2025-11-25"
 	// closeGrace is how long a closing session may take to say goodbye.
@@ -210,7 +212,7 @@ func (s *session) list(ctx context.Context) ([]*sdk.Tool, *exchange, error) {
 	ctx = withExchange(ctx, ex)
 	var tools []*sdk.Tool
 	seen := map[string]bool{}
-	for cursor := ""; ; {
+	for cursor, size := "", 0; ; {
 		res, err := s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 		var rpc *jsonrpc.Error
 		if errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound {
@@ -218,6 +220,14 @@ func (s *session) list(ctx context.Context) ([]*sdk.Tool, *exchange, error) {
 		}
 		if err != nil {
 			return nil, ex, err
+		}
+		for _, t := range res.Tools {
+			if t != nil {
+				size += len(t.Name) + len(t.Description) + len(schemaOf(t))
+			}
+		}
+		if size > maxListBytes {
+			return nil, ex, errLongList
 		}
 		tools = append(tools, res.Tools...)
 		if cursor = res.NextCursor; cursor == "" {
@@ -229,6 +239,8 @@ func (s *session) list(ctx context.Context) ([]*sdk.Tool, *exchange, error) {
 		seen[cursor] = true
 	}
 }
+
+var errLongList = fmt.Errorf("the server's list of tools takes more than %d MiB", maxListBytes>>20)
 
 var errEndlessList = fmt.Errorf("the server's list of tools does not end within %d tools or %d pages", maxTools, maxPages)
 

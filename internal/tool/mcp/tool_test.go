@@ -115,14 +115,14 @@ func TestDigestChangesWithWhatWasAgreedAndOnlyThen(t *testing.T) {
 	}
 }
 
-var providerName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+var providerName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`)
 
 func TestVisibleNamesAreValidAndDistinct(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	pairs := [][2]string{
 		{"ts", "read"}, {"ts", "files.read"}, {"ts", "files/read"}, {"ts", "files_read"}, {"ts", "files read"},
 		{"my.set", "read"}, {"my_set", "read"}, {"ts", long}, {"ts", long + "y"}, {long, "read"}, {long, "write"}, {long, long},
-		{"ts", "日本"}, {"ts", "日木"}, {"", ""}, {"ts", "a\x00b"}, {"ts", strings.Repeat("x", 60)}, {"ts", strings.Repeat("x", 61)},
+		{"ts", "日本"}, {"1password", "get_item"}, {"_1password", "get_item"}, {strings.Repeat("9", 80), "read"}, {"ts", "日木"}, {"", ""}, {"ts", "a\x00b"}, {"ts", strings.Repeat("x", 60)}, {"ts", strings.Repeat("x", 61)},
 	}
 	seen := map[string][2]string{}
 	for _, pair := range pairs {
