@@ -21,6 +21,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Scripted' || has(self.scripted)",message="spec.scripted is missing: provider Scripted answers from it; add spec.scripted.replies"
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || !has(self.scripted)",message="spec.scripted is only for provider Scripted: remove it, or set spec.provider to Scripted"
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || has(self.model)",message="spec.model is missing: write the provider's name of the model"
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || has(self.endpoint) || has(self.credentialsRef) || has(self.headers)",message="spec.credentialsRef is missing: the provider's own endpoint needs a key; name a Secret, or set spec.endpoint for a server without one"
 type AgentModelSpec struct {
 	// provider is the wire format: OpenAI (and every compatible server, with endpoint), Anthropic, Gemini, or Scripted.
 	// +required
@@ -44,7 +45,8 @@ type AgentModelSpec struct {
 	// +optional
 	Query map[string]string `json:"query,omitempty"`
 
-	// credentialsRef names the Secret key that holds the API key. It is read anew for each call.
+	// credentialsRef names the Secret key that holds the API key. It is read anew for each call. The provider's own endpoint
+	// needs it, or headers that hold a key.
 	// +optional
 	CredentialsRef *SecretKeyReference `json:"credentialsRef,omitempty"`
 

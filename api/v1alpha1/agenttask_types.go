@@ -176,13 +176,15 @@ const (
 )
 
 // Completion says how a task is found to be done.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.judge) || (has(self.strategy) && self.strategy != 'Signal')",message="spec.completion.judge is never asked with strategy Signal: set strategy to SignalThenJudge or Judge, or remove judge"
 type Completion struct {
 	// strategy says who decides.
 	// +default="Signal"
 	// +optional
 	Strategy CompletionStrategy `json:"strategy,omitempty"`
 
-	// judge is the second model of the strategies Judge and SignalThenJudge.
+	// judge is the second model of the strategies Judge and SignalThenJudge. Strategy Signal, the default, takes none.
 	// +optional
 	Judge *Judge `json:"judge,omitempty"`
 

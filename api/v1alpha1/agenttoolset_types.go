@@ -26,6 +26,10 @@ const (
 )
 
 // AgentToolsetSpec says where an MCP server is, and what tasks may do with it.
+//
+// The rule about credentials stands here since an error of url's own would repeat the URL, and the password with it.
+//
+// +kubebuilder:validation:XValidation:rule="!self.url.matches('^[^/?#]*//[^/?#]*@')",fieldPath=".url",message="spec.url must not carry credentials: take them out of the URL, and use spec.credentialsRef or spec.headers"
 type AgentToolsetSpec struct {
 	// url of the MCP server, such as `http://tools.default.svc:8080/mcp`.
 	// +kubebuilder:validation:MinLength=1
@@ -39,11 +43,12 @@ type AgentToolsetSpec struct {
 	// +optional
 	Transport ToolTransport `json:"transport,omitempty"`
 
-	// headers are extra headers of every request.
+	// headers are extra headers of every request. The protocol's own cannot be set.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:XValidation:rule="!self.name.matches('(?i)^(accept|content-type|content-length|last-event-id|(x-)?idempotency-key|mcp-.*)$')",message="spec.headers sets a header that is the protocol's own (Accept, Content-Type, Content-Length, Last-Event-Id, Idempotency-Key, X-Idempotency-Key or Mcp-*) and would not be sent: remove it, or use another name"
 	// +optional
 	Headers []HTTPHeader `json:"headers,omitempty"`
 
@@ -63,6 +68,7 @@ type AgentToolsetSpec struct {
 	// +kubebuilder:validation:MaxItems=128
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'(?s)^([^\\\[]|\\.|\[(\^([^\\\]\-]|\\.)|([^\\\]\^\-]|\\.))(-([^\\\]\-]|\\.))?(([^\\\]\-]|\\.)(-([^\\\]\-]|\\.))?)*\])*$')`,message=`spec.allow holds a glob that cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`
 	// +optional
 	Allow []string `json:"allow,omitempty"`
 
@@ -72,6 +78,7 @@ type AgentToolsetSpec struct {
 	// +kubebuilder:validation:MaxItems=128
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'(?s)^([^\\\[]|\\.|\[(\^([^\\\]\-]|\\.)|([^\\\]\^\-]|\\.))(-([^\\\]\-]|\\.))?(([^\\\]\-]|\\.)(-([^\\\]\-]|\\.))?)*\])*$')`,message=`spec.deny holds a glob that cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`
 	// +optional
 	Deny []string `json:"deny,omitempty"`
 
@@ -86,6 +93,7 @@ type AgentToolsetSpec struct {
 	// +kubebuilder:validation:MaxItems=128
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'(?s)^([^\\\[]|\\.|\[(\^([^\\\]\-]|\\.)|([^\\\]\^\-]|\\.))(-([^\\\]\-]|\\.))?(([^\\\]\-]|\\.)(-([^\\\]\-]|\\.))?)*\])*$')`,message=`spec.approvalTools holds a glob that cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`
 	// +optional
 	ApprovalTools []string `json:"approvalTools,omitempty"`
 

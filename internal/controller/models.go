@@ -147,14 +147,19 @@ func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resol
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if shared.model == nil || shared.credentials != credentials {
-		raw, err := newProvider(object.Spec.Provider, cfg)
-		if err != nil {
-			return nil, invalidModel(object.Name, err)
-		}
-		shared.model, shared.credentials = shared.limiter.Wrap(m.tracer.Model(raw, &object.Spec)), credentials
+	current := shared.generation == object.Generation
+	if current && shared.model != nil && shared.credentials == credentials {
+		return &resolvedModel{object: object, model: shared.model, queue: &shared.queue}, nil
 	}
-	return &resolvedModel{object: object, model: shared.model, queue: &shared.queue}, nil
+	raw, err := newProvider(object.Spec.Provider, cfg)
+	if err != nil {
+		return nil, invalidModel(object.Name, err)
+	}
+	limited := shared.limiter.Wrap(m.tracer.Model(raw, &object.Spec))
+	if current { // who still holds the generation before makes this call by that one, and leaves nothing of it behind
+		shared.model, shared.credentials = limited, credentials
+	}
+	return &resolvedModel{object: object, model: limited, queue: &shared.queue}, nil
 }
 
 func invalidModel(name string, err error) *Waiting {
@@ -192,7 +197,7 @@ func (m *Models) share(object *v1alpha1.AgentModel, c *http.Client) *sharedModel
 		s.limiter.OnRelease = func() { s.queue.wakeNext(m.wake) }
 		m.shared[object.UID] = s
 	}
-	if s.generation != object.Generation {
+	if s.generation < object.Generation {
 		s.close()
 		s.limiter.SetLimits(limits(object.Spec.Limits))
 		s.generation, s.http, s.model = object.Generation, c, nil

@@ -20,6 +20,9 @@ import (
 
 // Reconcile runs at most one turn of a task, and projects what its journal then says to status.
 func (r *TaskReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	// Registered before the task is read: a change that the read does not show yet is one that will interrupt.
+	call, end := r.sessions.run(ctx, req.NamespacedName, r.ShutdownGrace)
+	defer end()
 	task := &v1alpha1.AgentTask{}
 	if err := r.Client.Get(ctx, req.NamespacedName, task); err != nil {
 		r.sessions.drop(req.NamespacedName)
@@ -33,6 +36,6 @@ func (r *TaskReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		r.sessions.drop(req.NamespacedName)
 		return r.afterEnd(ctx, task)
 	}
-	out := r.turn(ctx, task)
+	out := r.turn(ctx, r.Tracer.Context(call, task.UID), task)
 	return r.report(ctx, task, out)
 }

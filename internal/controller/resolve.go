@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +27,8 @@ type plan struct {
 	waiting *Waiting
 	// invalid: the spec can never run.
 	invalid *loop.Finished
+	// held: nothing may be concluded until the spec is corrected.
+	held bool
 	// notice is worth telling though the task goes on, such as a toolset that is away.
 	notice *Waiting
 	tools  *mcp.Set
@@ -50,14 +54,46 @@ func (r *TaskReconciler) resolve(ctx context.Context, task *v1alpha1.AgentTask, 
 		engine: &loop.Engine{Clock: r.Clock, Tools: loop.ToolboxFunc(noTool), Backoff: r.Backoff},
 	}
 	p.spec.MaxTurnAttempts = r.MaxTurnAttempts
+	p.engine.Fresh = func() *loop.Spec {
+		r.refresh(ctx, task, s, p)
+		return &p.spec
+	}
 	c := s.compile(task)
-	if p.spec.StopWhen, p.spec.Output, p.invalid = c.stopWhen, c.output, c.invalid; p.invalid != nil {
+	p.spec.StopWhen, p.spec.Output, p.invalid = c.stopWhen, c.output, c.invalid
+	if p.invalid != nil && s.state.Started() {
+		// A slip in an edit must not end what is paid for.
+		p.waiting, p.held, p.invalid = &Waiting{Reason: string(p.invalid.Cause), Message: p.invalid.Message + goesOn, Held: true}, true, nil
+		return p, nil
+	}
+	if p.invalid != nil {
+		p.invalid.Message += " Correct it and create the task anew."
 		return p, nil
 	}
 	if err := r.resolveModels(ctx, task, p); err != nil {
+		p.spec.MaxAttempts = math.MaxInt32 // the AgentModel's own number is not known now
 		return p.orWait(err)
 	}
 	return p.orWait(r.resolveTools(ctx, task, s.state, p))
+}
+
+const goesOn = " Correct it, and the task goes on."
+
+// refresh reads the spec again, after a call that may have taken long. What was resolved for the call stays.
+func (r *TaskReconciler) refresh(ctx context.Context, task *v1alpha1.AgentTask, s *session, p *plan) {
+	now := &v1alpha1.AgentTask{}
+	if err := r.Client.Get(context.WithoutCancel(ctx), keyOf(task), now); err != nil || now.UID != task.UID {
+		return
+	}
+	was := p.spec
+	p.spec = plainSpec(&now.Spec)
+	p.spec.Tools, p.spec.Away = was.Tools, was.Away
+	p.spec.ContextWindowTokens, p.spec.ReplyTokens, p.spec.OwnJudge = was.ContextWindowTokens, was.ReplyTokens, was.OwnJudge
+	p.spec.MaxAttempts, p.spec.MaxTurnAttempts = was.MaxAttempts, was.MaxTurnAttempts
+	if c := s.compile(now); c.invalid == nil {
+		p.spec.StopWhen, p.spec.Output = c.stopWhen, c.output
+	} else {
+		p.spec.StopWhen, p.spec.Output = was.StopWhen, was.Output // the next Reconcile says what is wrong
+	}
 }
 
 // orWait makes a missing reference something to wait for.
@@ -118,13 +154,13 @@ func compile(in *v1alpha1.AgentTaskSpec) *compiled {
 	var err error
 	if in.Completion != nil && in.Completion.StopWhen != "" {
 		if out.stopWhen, err = loop.CompilePredicate(in.Completion.StopWhen); err != nil {
-			out.invalid = invalidSpec(loop.CauseInvalidStopWhen, "spec.completion.stopWhen is no valid CEL expression: %s. Correct it and create the task anew.", err)
+			out.invalid = invalidSpec(loop.CauseInvalidStopWhen, "spec.completion.stopWhen is no valid CEL expression: %s.", err)
 			return &out
 		}
 	}
 	if in.OutputSchema != nil {
 		if out.output, err = loop.CompileSchema(in.OutputSchema.Raw); err != nil {
-			out.invalid = invalidSpec(loop.CauseInvalidOutputSchema, "spec.outputSchema is no valid JSON Schema: %s. Correct it and create the task anew.", err)
+			out.invalid = invalidSpec(loop.CauseInvalidOutputSchema, "spec.outputSchema is no valid JSON Schema: %s.", err)
 		}
 	}
 	return &out
@@ -157,7 +193,7 @@ func (r *TaskReconciler) resolveModels(ctx context.Context, task *v1alpha1.Agent
 	if err != nil {
 		return err
 	}
-	p.engine.Judge = judge.model
+	p.engine.Judge, p.spec.OwnJudge = judge.model, true
 	p.queues = append(p.queues, judge.queue)
 	return nil
 }
@@ -181,6 +217,11 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, task *v1alpha1.AgentT
 			return err
 		}
 		id, cfg, err := r.Models.toolset(ctx, set)
+		if w := (*Waiting)(nil); errors.As(err, &w) && w.Reason != reasonToolsetInvalid && !deref(ref.Required) {
+			w.Message += " The task goes on without the tools of this toolset."
+			p.away(set.Name, w) // one broken toolset does not hold up the others
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -197,8 +238,35 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, task *v1alpha1.AgentT
 		return err
 	}
 	p.tools, p.spec.Tools, p.engine.Tools = tools, tools.Definitions, r.Tracer.Toolbox(tools)
-	if len(tools.Unavailable) > 0 {
-		p.notice = toolsetUnavailable(&tools.Unavailable[0], "The task goes on without its tools.", 0)
+	for i := range tools.Unavailable {
+		u := &tools.Unavailable[i]
+		p.away(u.Toolset, toolsetUnavailable(u, "The task goes on without its tools.", 0))
+	}
+	return nil
+}
+
+// away notes a toolset that the task goes on without.
+func (p *plan) away(toolset string, why *Waiting) {
+	p.spec.Away = append(p.spec.Away, toolset)
+	if p.notice == nil {
+		p.notice = &Waiting{Reason: why.Reason, Message: why.Message}
+	}
+}
+
+// awaitApproved waits for the tool of a call that a human has approved: an approval is not used up by a tool that is away.
+func (p *plan) awaitApproved(s *loop.State) *Waiting {
+	if len(p.spec.Away) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, t := range p.spec.Tools {
+		known[t.Name] = true
+	}
+	for _, name := range s.Approved() {
+		if !known[name] {
+			return &Waiting{Reason: "ToolsetUnavailable", After: 5 * time.Second, Message: fmt.Sprintf(
+				"An approved call needs tool %q, and the tools of %s are away. The task waits for them.", name, strings.Join(p.spec.Away, ", "))}
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -28,13 +29,16 @@ const (
 // report is the one place that turns an outcome into status, events and what the workqueue does next.
 func (r *TaskReconciler) report(ctx context.Context, task *v1alpha1.AgentTask, out outcome) (reconcile.Result, error) {
 	switch {
+	case out.interrupted:
+		return again(time.Nanosecond), nil
 	case errors.Is(out.err, transcript.ErrConflict), errors.Is(out.err, loop.ErrLostLease):
 		log.FromContext(ctx).Info("Another operator took this task over; what this one holds of it is dropped")
 		r.sessions.drop(keyOf(task))
 		return again(fencedPause), nil
 	case errors.Is(out.err, transcript.ErrGone):
+		// With the task, as a rule. If the task is still there, the next look finds that its journal is not.
 		r.sessions.drop(keyOf(task))
-		return reconcile.Result{}, nil
+		return again(fencedPause), nil
 	case errors.Is(out.err, transcript.ErrCorrupt), errors.Is(out.err, transcript.ErrNewerVersion):
 		return r.reportUnreadable(ctx, task, out.err)
 	case out.err != nil:
@@ -47,8 +51,7 @@ func (r *TaskReconciler) report(ctx context.Context, task *v1alpha1.AgentTask, o
 	}
 	base := s.base(task)
 	want := r.project(base, s, p, waiting)
-	goesOn := waiting == nil && (out.next.Kind == loop.ActionCallModel || out.next.Kind == loop.ActionRunTools)
-	due, err := r.writeStatus(ctx, base, s, want, goesOn)
+	due, err := r.writeStatus(ctx, base, s, want, waiting == nil && isCall(out.next))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -70,10 +73,12 @@ func (r *TaskReconciler) next(out outcome, statusDue time.Duration) reconcile.Re
 	case out.next.Kind == loop.ActionDone:
 		return reconcile.Result{} // our own status write is the event that goes on with TTL
 	case out.waiting != nil:
-		after := out.waiting.After
-		if out.session.state.Started() && out.plan.spec.MaxDuration > 0 {
-			left := out.plan.spec.MaxDuration - out.session.state.Active(r.Clock.Now())
-			after = soonest(after, max(left, time.Millisecond))
+		after := soonest(out.waiting.After, recheck) // what it waits for may have come while nobody knew that it does
+		switch state := out.session.state; {
+		case out.next.Kind == loop.ActionWait && !out.next.Until.IsZero():
+			after = soonest(after, max(out.next.Until.Sub(r.Clock.Now()), time.Millisecond))
+		case isCall(out.next) && state.Started() && out.plan.spec.MaxDuration > 0:
+			after = soonest(after, max(out.plan.spec.MaxDuration-state.Active(r.Clock.Now()), time.Millisecond))
 		}
 		return again(soonest(after, statusDue))
 	case out.next.Kind != loop.ActionWait:
@@ -154,13 +159,20 @@ func (r *TaskReconciler) putStatus(ctx context.Context, base *v1alpha1.AgentTask
 		if live.UID != base.UID || live.Finished() {
 			return nil
 		}
+		if !equality.Semantic.DeepEqual(live.Status, base.Status) && !equality.Semantic.DeepEqual(live.Status, want) {
+			return errForeignStatus
+		}
 		base = live
 	}
 	return errBusyStatus
 }
 
-// errBusyStatus goes to the workqueue, which tries again.
-var errBusyStatus = errors.New("the status was changed by others all the time")
+// These go to the workqueue, which tries again. A status that somebody else has written may be that of the task's new holder,
+// so it is not written over by who has not seen it.
+var (
+	errBusyStatus    = errors.New("the task was changed by others all the time")
+	errForeignStatus = errors.New("the status was written by another")
+)
 
 // announce emits the events of a status that was written.
 func (r *TaskReconciler) announce(task *v1alpha1.AgentTask, was *v1alpha1.AgentTaskStatus) {

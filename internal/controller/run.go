@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -23,48 +24,77 @@ type outcome struct {
 	waiting *Waiting
 	// err is why the turn could not be run or kept.
 	err error
+	// interrupted: that is because the task has changed, so it is looked at again at once.
+	interrupted bool
 }
 
 // appendTimeout bounds one append to the journal. It is kept from the Reconcile's own end: what was paid for is written.
 const appendTimeout = 20 * time.Second
 
-// turn runs at most one turn. A panic in it fails this task alone.
-func (r *TaskReconciler) turn(ctx context.Context, task *v1alpha1.AgentTask) (out outcome) {
+// turn runs at most one turn. Its calls end with call, which an interrupt ends. A panic in it fails this task alone.
+func (r *TaskReconciler) turn(ctx, call context.Context, task *v1alpha1.AgentTask) (out outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", p), "A turn panicked, its task is failed", "stack", string(debug.Stack()))
-			out = r.failPanicked(ctx, task)
+			out = r.fail(ctx, task, "The operator failed inside this task's turn. Its log has the details; other tasks go on.")
 		}
 	}()
 	s, err := r.open(ctx, task)
 	if err != nil {
 		return outcome{err: err}
 	}
-	out = r.turnOf(ctx, task, s)
+	out = r.turnOf(ctx, call, task, s)
 	if s.unread && (!s.opened || errors.Is(out.err, transcript.ErrConflict)) {
 		if s, err = r.load(ctx, task); err != nil {
 			return outcome{err: err}
 		}
-		out = r.turnOf(ctx, task, s)
+		out = r.turnOf(ctx, call, task, s)
+	}
+	if errors.Is(out.err, transcript.ErrTooLarge) {
+		return r.fail(ctx, task, "What happened in this task does not fit into its journal. Use fewer tools, or tools with shorter results.")
 	}
 	return out
 }
 
+// run is one turn of one task under way.
+type run struct {
+	*TaskReconciler
+	// ctx ends when the operator stops, call when the calls must end.
+	ctx, call context.Context
+	task      *v1alpha1.AgentTask
+	s         *session
+	p         *plan
+	// free gives the slot back, nil without one.
+	free func()
+}
+
 // turnOf runs at most one turn of what the session holds.
-func (r *TaskReconciler) turnOf(ctx context.Context, task *v1alpha1.AgentTask, s *session) (out outcome) {
+func (r *TaskReconciler) turnOf(ctx, call context.Context, task *v1alpha1.AgentTask, s *session) (out outcome) {
 	out.session = s
 	if out.err = r.flush(ctx, s); out.err != nil {
 		return out
 	}
-	if out.plan, out.err = r.resolve(ctx, task, s); out.err != nil {
-		return out
-	}
-	if out.err = r.fence(ctx, s, out.plan); out.err != nil {
+	if out.plan, out.err = r.resolve(call, task, s); out.err != nil {
+		out.interrupted = call.Err() != nil
 		return out
 	}
 	out.waiting = out.plan.waiting
-	out.next, out.err = r.advance(ctx, task, s, out.plan)
-	if wait := (*loop.WaitError)(nil); errors.As(out.err, &wait) {
+	if out.plan.held && !out.plan.spec.Cancel {
+		out.next = loop.Action{Kind: loop.ActionWait}
+		return out
+	}
+	t := &run{TaskReconciler: r, ctx: ctx, call: call, task: task, s: s, p: out.plan}
+	defer func() {
+		if t.free != nil {
+			t.free()
+		}
+	}()
+	if out.next, out.err = t.fence(); out.err != nil || !s.opened {
+		return out
+	}
+	out.next, out.err = t.advance()
+	out.waiting = out.plan.waiting
+	if wait := (*loop.WaitError)(nil); errors.As(out.err, &wait) && len(s.unsaved) == 0 {
 		out.waiting, out.err = &Waiting{Reason: wait.Reason, Message: wait.Detail, After: wait.After}, nil
 		for _, q := range out.plan.queues {
 			q.add(keyOf(task))
@@ -73,95 +103,144 @@ func (r *TaskReconciler) turnOf(ctx context.Context, task *v1alpha1.AgentTask, s
 	return out
 }
 
-// fence takes the journal over before anything is done by it, unless there is nothing to do.
-func (r *TaskReconciler) fence(ctx context.Context, s *session, p *plan) error {
-	if s.opened {
-		return nil
+// fence takes the journal over before anything is done by it, unless there is nothing to do. It tells what is due. With the
+// journal the task's clock starts, so its calls have their slot first.
+func (t *run) fence() (loop.Action, error) {
+	next := loop.Decide(t.s.state, &t.p.spec, t.Clock.Now())
+	if t.s.opened {
+		return next, nil
 	}
-	next := loop.Decide(s.state, &p.spec, r.Clock.Now())
-	acts := next.Kind == loop.ActionCallModel || next.Kind == loop.ActionRunTools
-	if p.invalid == nil && next.Kind != loop.ActionEmit && (!acts || p.waits()) {
-		return nil
+	acts := isCall(next)
+	if t.p.invalid == nil && next.Kind != loop.ActionEmit && (!acts || t.p.waits()) || acts && t.p.invalid == nil && !t.takeSlot() {
+		return next, nil
 	}
-	step, err := p.engine.Open(s.state, &p.spec, loop.Opened{Holder: r.Holder, ToolDigests: p.toolDigests(s.state)})
+	step, err := t.p.engine.Open(t.s.state, &t.p.spec, loop.Opened{Holder: t.Holder, ToolDigests: t.p.toolDigests(t.s.state)})
 	if err != nil {
-		return err
+		return next, err
 	}
-	s.opened = true
-	s.unsaved = append(s.unsaved, step.Events...)
-	return r.flush(ctx, s)
+	t.s.opened = true
+	t.s.unsaved = append(t.s.unsaved, step.Events...)
+	return step.Next, t.flush(t.ctx, t.s)
+}
+
+func isCall(a loop.Action) bool {
+	return a.Kind == loop.ActionCallModel || a.Kind == loop.ActionRunTools
 }
 
 // advance goes on until one model call was made and its tools were run, or there is nothing to do.
-func (r *TaskReconciler) advance(ctx context.Context, task *v1alpha1.AgentTask, s *session, p *plan) (loop.Action, error) {
-	if !s.opened {
-		return loop.Decide(s.state, &p.spec, r.Clock.Now()), nil
-	}
+func (t *run) advance() (loop.Action, error) {
+	p, s := t.p, t.s
 	if p.invalid != nil && s.state.End == nil {
 		step, err := p.engine.Finish(s.state, *p.invalid)
-		return step.Next, r.keep(ctx, s, step, err)
+		return step.Next, t.keep(step, err)
 	}
-	call, end := r.sessions.run(ctx, keyOf(task), r.ShutdownGrace)
-	defer end()
-	call = r.Tracer.Context(call, task.UID)
 	for called := false; ; {
 		step, err := p.engine.Settle(s.state, &p.spec) // what needs no call goes on even while something is waited for
-		if err = r.keep(ctx, s, step, err); err != nil {
+		if err = t.keep(step, err); err != nil {
 			return step.Next, err
 		}
-		isCall := step.Next.Kind == loop.ActionCallModel
-		if !isCall && step.Next.Kind != loop.ActionRunTools || called && isCall || p.waits() || ctx.Err() != nil {
+		if p.waiting == nil {
+			p.waiting = p.awaitApproved(s.state)
+		}
+		another := step.Next.Kind == loop.ActionCallModel
+		// Once a reply is kept its tools count as begun, so they run even if the operator is to stop.
+		enough := another && (called || context.Cause(t.ctx) != nil)
+		if !isCall(step.Next) || p.waits() || enough || !t.takeSlot() {
 			return step.Next, nil
 		}
-		free := r.slots.take(ctx, call)
-		if free == nil {
-			return step.Next, nil
+		step, err = t.act()
+		if err == nil {
+			err = t.seen(&step)
 		}
-		written := r.writeIfSlow(ctx, task, s, p)
-		step, err = p.engine.Advance(call, s.state, &p.spec)
-		free()
-		written()
-		if err = r.keep(ctx, s, step, err); err != nil {
+		if err = t.keep(step, err); err != nil {
 			return step.Next, err
 		}
-		called = called || isCall
+		called = called || another
 	}
+}
+
+// seen notes what is in spec.resumeInput at the moment a question is asked. It is not an answer: nobody had seen the question.
+func (t *run) seen(step *loop.Step) error {
+	q := t.s.state.Question
+	if q == nil || !slices.ContainsFunc(step.Events, func(e loop.Event) bool { return e.Asked != nil }) {
+		return nil
+	}
+	live := &v1alpha1.AgentTask{}
+	if err := t.Live.Get(t.ctx, keyOf(t.task), live); err != nil {
+		return nil //nolint:nilerr // then what the cache says must do
+	}
+	hash := loop.HashInput(deref(live.Spec.ResumeInput))
+	if hash == q.InputHash {
+		return nil
+	}
+	// The cache may not have it yet, and would say that the field was emptied since.
+	t.p.spec.ResumeInput, t.p.spec.ResumeInputID = deref(live.Spec.ResumeInput), live.Spec.ResumeInputID
+	more, err := t.p.engine.Seen(t.s.state, hash)
+	step.Events = append(step.Events, more.Events...)
+	return err
+}
+
+// takeSlot waits for a slot for the calls of this turn, unless it has one. It gives up when the operator stops, the task is
+// interrupted, or its time is up.
+func (t *run) takeSlot() bool {
+	if t.free != nil {
+		return true
+	}
+	defer t.writeIfSlow()()
+	call := t.call
+	if most := t.p.spec.MaxDuration; most > 0 && t.s.state.Started() {
+		limited, cancel := context.WithTimeout(call, most-t.s.state.Active(t.Clock.Now()))
+		defer cancel()
+		call = limited
+	}
+	t.free = t.slots.take(t.ctx, call)
+	return t.free != nil
+}
+
+// act makes one model call or one set of tool calls.
+func (t *run) act() (loop.Step, error) {
+	defer t.writeIfSlow()()
+	return t.p.engine.Advance(t.call, t.s.state, &t.p.spec)
 }
 
 // slowCall is after how long a running call is told of. Most tasks that run on a fast model never need that write.
 const slowCall = 100 * time.Millisecond
 
+// startTries is how often the write that tells of a task's start gives way: about two seconds.
+const startTries = 20
+
 // writeIfSlow writes the status as it stands before a call, such as phase Running or the turn before, once the call takes
-// longer than a moment and the journals leave room for it: so no turn waits for it. The returned function waits for a write
-// that is under way.
-func (r *TaskReconciler) writeIfSlow(ctx context.Context, task *v1alpha1.AgentTask, s *session, p *plan) (wait func()) {
-	base := s.base(task)
-	want := r.project(base, s, p, p.notice)
+// longer than a moment and the journals leave room for it: so no turn waits for it. What a user acts on, such as that a
+// question is answered, needs no room. The returned function waits for a write that is under way.
+func (t *run) writeIfSlow() (wait func()) {
+	base := t.s.base(t.task)
+	want := t.project(base, t.s, t.p, t.p.notice)
 	if !changed(&base.Status, &want) {
 		return func() {}
 	}
-	after := slowCall
+	after, first := slowCall, base.Status.StartTime == nil
 	if base.Status.Phase == want.Phase {
-		after = max(after, progressLag*r.StatusInterval-r.Clock.Now().Sub(s.writtenAt))
+		after = max(after, progressLag*t.StatusInterval-t.Clock.Now().Sub(t.s.writtenAt))
 	}
 	over, finished := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(finished)
 		timer := time.NewTimer(after)
 		defer timer.Stop()
-		for {
+		for tries := 1; ; tries++ {
 			select {
 			case <-over:
 				return
 			case <-timer.C:
 			}
-			if r.progress.allow() {
+			// The start is told at last even so: it is from then on that the prompt is fixed.
+			if urgent(&base.Status, &want) || t.progress.allow() || first && tries > startTries {
 				break
 			}
 			timer.Reset(progressPause)
 		}
-		if err := r.putStatus(ctx, base, s, want); err != nil {
-			log.FromContext(ctx).Info("A status could not be written yet", "reason", err.Error())
+		if err := t.putStatus(t.ctx, base, t.s, want); err != nil {
+			log.FromContext(t.ctx).Info("A status could not be written yet", "reason", err.Error())
 		}
 	}()
 	return func() {
@@ -171,9 +250,9 @@ func (r *TaskReconciler) writeIfSlow(ctx context.Context, task *v1alpha1.AgentTa
 }
 
 // keep appends what a step recorded.
-func (r *TaskReconciler) keep(ctx context.Context, s *session, step loop.Step, err error) error {
-	s.unsaved = append(s.unsaved, step.Events...)
-	return errors.Join(err, r.flush(ctx, s))
+func (t *run) keep(step loop.Step, err error) error {
+	t.s.unsaved = append(t.s.unsaved, step.Events...)
+	return errors.Join(err, t.flush(t.ctx, t.s))
 }
 
 func (r *TaskReconciler) flush(ctx context.Context, s *session) error {
@@ -186,8 +265,8 @@ func (r *TaskReconciler) flush(ctx context.Context, s *session) error {
 	return s.flush(ctx)
 }
 
-// failPanicked ends a task whose turn panicked. The state in memory is not to be trusted, so the journal is read anew.
-func (r *TaskReconciler) failPanicked(ctx context.Context, task *v1alpha1.AgentTask) (out outcome) {
+// fail ends a task whose turn cannot be kept. The state in memory is not to be trusted, so the journal is read anew.
+func (r *TaskReconciler) fail(ctx context.Context, task *v1alpha1.AgentTask, why string) (out outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = outcome{err: fmt.Errorf("panic while failing the task: %v", p)}
@@ -199,10 +278,8 @@ func (r *TaskReconciler) failPanicked(ctx context.Context, task *v1alpha1.AgentT
 		return outcome{err: err}
 	}
 	engine := &loop.Engine{Clock: r.Clock}
-	step, err := engine.Finish(s.state, loop.Finished{
-		Reason: loop.ExitError, Cause: loop.CauseInternalError,
-		Message: "The operator failed inside this task's turn. Its log has the details; other tasks go on.",
-	})
+	step, err := engine.Finish(s.state, loop.Finished{Reason: loop.ExitError, Cause: loop.CauseInternalError, Message: why})
 	s.opened = true // the append below is itself the fence: it ends the journal
-	return outcome{session: s, plan: &plan{}, next: step.Next, err: r.keep(ctx, s, step, err)}
+	t := &run{TaskReconciler: r, ctx: ctx, task: task, s: s}
+	return outcome{session: s, plan: &plan{}, next: step.Next, err: t.keep(step, err)}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
@@ -36,14 +37,14 @@ func (m *Models) secret(ctx context.Context, namespace string, ref *v1alpha1.Sec
 	case err != nil:
 		return "", fmt.Errorf("reading Secret %s/%s: %w", namespace, ref.Name, err)
 	}
-	value, ok := secret.Data[ref.Key]
-	if !ok || len(value) == 0 {
+	value := strings.TrimSpace(string(secret.Data[ref.Key])) // what was made from a file ends with a line break
+	if value == "" {
 		return "", &Waiting{
 			Reason: "SecretKeyNotFound", After: secretRetry,
 			Message: fmt.Sprintf("Secret %q in namespace %q has no key %q, or it is empty: add it.", ref.Name, namespace, ref.Key),
 		}
 	}
-	return string(value), nil
+	return value, nil
 }
 
 func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HTTPHeader) (map[string]string, error) {
@@ -67,6 +68,14 @@ func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HT
 // or other credentials get a new one.
 func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id string, cfg mcp.Config, err error) {
 	sp := &set.Spec
+	cfg = mcp.Config{
+		Name: set.Name, URL: sp.URL, Transport: mcp.Transport(sp.Transport),
+		Allow: sp.Allow, Deny: sp.Deny, RequireApproval: mcp.ApprovalPolicy(sp.RequireApproval), ApprovalTools: sp.ApprovalTools,
+		TrustAnnotations: deref(sp.TrustAnnotations), CallTimeout: duration(sp.CallTimeout), MaxResultBytes: int(deref(sp.MaxResultBytes)),
+	}
+	if err := cfg.Validate(); err != nil {
+		return "", cfg, invalidToolset(set.Name, err)
+	}
 	if err := m.guard.CheckURL(sp.URL); err != nil {
 		return "", cfg, refused("AgentToolset", set.Name, "spec.url", err)
 	}
@@ -84,13 +93,18 @@ func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id st
 	id = fmt.Sprintf("%s/%s/%s/%d/%s", set.Namespace, set.Name, set.UID, set.Generation, credentialsDigest("", headers))
 	httpClient, err := m.toolClient(client.ObjectKeyFromObject(set), id, sp.CABundle)
 	if err != nil {
-		return "", cfg, &Waiting{Reason: "ToolsetInvalid", Message: fmt.Sprintf("AgentToolset %q cannot be used: %s.", set.Name, err)}
+		return "", cfg, invalidToolset(set.Name, err)
 	}
-	return id, mcp.Config{
-		Name: set.Name, URL: sp.URL, Transport: mcp.Transport(sp.Transport), Headers: headers, HTTP: httpClient,
-		Allow: sp.Allow, Deny: sp.Deny, RequireApproval: mcp.ApprovalPolicy(sp.RequireApproval), ApprovalTools: sp.ApprovalTools,
-		TrustAnnotations: deref(sp.TrustAnnotations), CallTimeout: duration(sp.CallTimeout), MaxResultBytes: int(deref(sp.MaxResultBytes)),
-	}, nil
+	cfg.Headers, cfg.HTTP = headers, httpClient
+	return id, cfg, nil
+}
+
+// reasonToolsetInvalid makes every task that names the toolset wait, whether it requires it or not: unlike a server that is
+// away, a mistake does not pass by itself.
+const reasonToolsetInvalid = "ToolsetInvalid"
+
+func invalidToolset(name string, err error) *Waiting {
+	return &Waiting{Reason: reasonToolsetInvalid, Message: fmt.Sprintf("AgentToolset %q cannot be used: %s. Correct it, and the task goes on.", name, loop.Cut(err.Error(), 500))}
 }
 
 func credentialsDigest(key string, headers map[string]string) string {

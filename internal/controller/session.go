@@ -160,6 +160,10 @@ func (r *TaskReconciler) load(ctx context.Context, task *v1alpha1.AgentTask) (*s
 	if err != nil {
 		return nil, fmt.Errorf("reading the journal: %w", err)
 	}
+	// A status is written after what it tells of is in the journal.
+	if told := task.Status.Transcript; told != nil && int64(len(events)) < deref(told.Events) {
+		return nil, fmt.Errorf("%w: of %d events, %d are left", transcript.ErrCorrupt, deref(told.Events), len(events))
+	}
 	state, err := loop.Fold(events)
 	if err != nil {
 		return nil, fmt.Errorf("folding the journal: %w", err)

@@ -17,6 +17,8 @@ type Waiting struct {
 	Reason  string
 	Message string
 	After   time.Duration
+	// Held: nothing else goes on either, so this is told before everything else.
+	Held bool
 }
 
 func (w *Waiting) Error() string { return w.Message }
@@ -83,6 +85,8 @@ func message(p Projection) string {
 	switch {
 	case s.End != nil:
 		return orText(loop.Cut(s.End.Message, 2000), "The task has ended.")
+	case p.Waiting != nil && p.Waiting.Held:
+		return loop.Cut(p.Waiting.Message, 2000)
 	case s.Question != nil && s.Question.Kind == loop.QuestionApproval:
 		return "A tool call waits for approval: see status.inputRequest, and patch spec.resumeInput with approve or deny."
 	case s.Question != nil:
@@ -164,7 +168,7 @@ func conditionReason(st v1alpha1.AgentTaskStatus, p Projection) string {
 		return string(s.End.Cause)
 	case s.End != nil:
 		return string(s.End.Reason)
-	case s.Question == nil && !s.Suspended && p.Waiting != nil:
+	case p.Waiting != nil && (p.Waiting.Held || s.Question == nil && !s.Suspended):
 		return p.Waiting.Reason
 	case s.Question == nil && !s.Suspended && s.Failures > 0:
 		return "RetryingModelCall"

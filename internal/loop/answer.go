@@ -50,7 +50,7 @@ func parseApproval(text string, ids []string) (denied []string, reason string) {
 				refused[id] = true
 			}
 		}
-		if why != "" {
+		if why != "" && verb == "deny" {
 			reason = why
 		}
 	}

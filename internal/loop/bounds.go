@@ -39,6 +39,9 @@ func normalise(r *Reply) {
 	}
 	if len(r.ToolCalls) > maxReplyCalls {
 		r.ToolCalls = r.ToolCalls[:maxReplyCalls]
+		if !declined(r) {
+			r.Finish = FinishLength // as of a reply that was cut off: nothing of it runs, and the model is told
+		}
 	}
 	seen := map[string]bool{}
 	for i := range r.ToolCalls {

@@ -197,3 +197,15 @@ func TestFirstWords(t *testing.T) {
 		t.Errorf("%d lines, the first is %q", len(got), got[0])
 	}
 }
+
+// The calls that are dropped may be the ones that matter, so none of the reply runs and none of its signals counts.
+func TestAReplyWithMoreCallsThanAreKeptCountsAsCutOff(t *testing.T) {
+	r := Reply{Finish: FinishToolCalls, Blocks: []Block{{Kind: BlockText, Text: "TASK_COMPLETE: all of them"}}}
+	for range maxReplyCalls + 1 {
+		r.ToolCalls = append(r.ToolCalls, ToolCall{Name: "write"})
+	}
+	normalise(&r)
+	if !truncated(&r) || len(r.ToolCalls) != maxReplyCalls {
+		t.Errorf("%d calls are kept, and it finished as %s", len(r.ToolCalls), r.Finish)
+	}
+}

@@ -85,7 +85,11 @@ func unknownTool(name string, sp *Spec) string {
 		names = append(names, t.Name)
 	}
 	sort.Strings(names)
-	return cutAt(fmt.Sprintf("There is no tool %q. There are: %s.", cutAt(name, 100), strings.Join(names, ", ")), 4000)
+	away := ""
+	if len(sp.Away) > 0 {
+		away = fmt.Sprintf(" The tools of %s are away for now; try again later.", strings.Join(sp.Away, ", "))
+	}
+	return cutAt(fmt.Sprintf("There is no tool %q.%s There are: %s.", cutAt(name, 100), away, strings.Join(names, ", ")), 4000)
 }
 
 // callTool runs one call. A panic below it is that call's failure alone.

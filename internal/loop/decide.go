@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -157,7 +158,7 @@ func nextTurn(s *State, sp *Spec, now time.Time) Action {
 	if a, ok := limit(s, sp, now); ok {
 		return a
 	}
-	if s.overflowed && (s.compactions > 0 || !canCompact(s, sp)) {
+	if s.overflowed && (s.overflowCompactions > 0 || !canCompact(s, sp)) {
 		return finish(ExitError, CauseContextWindowExceeded,
 			"The conversation does not fit the model's context window, and cannot be made shorter. Use a model with a larger window, shorter tool results, or context.mode Fresh.")
 	}
@@ -169,7 +170,8 @@ func nextTurn(s *State, sp *Spec, now time.Time) Action {
 
 // wrapUp makes the last call after a limit, and ends with the limit's reason whatever becomes of it.
 func wrapUp(s *State, sp *Spec, now time.Time) Action {
-	tried := s.LastFailure != nil || s.Attempts >= sp.maxTurnAttempts() || s.turn != nil && s.turn.wrapUp
+	failed := s.LastFailure != nil && !s.LastFailure.Interrupted // what we broke off ourselves is made again
+	tried := failed || s.Attempts >= sp.maxTurnAttempts() || s.turn != nil && s.turn.wrapUp
 	if !tried {
 		if a, ok := hold(s, sp); ok {
 			return a
@@ -180,7 +182,7 @@ func wrapUp(s *State, sp *Spec, now time.Time) Action {
 			return a
 		}
 	}
-	return finish(s.WrapUp, "", limitMessage(s.WrapUp, sp))
+	return finish(s.WrapUp, "", cmp.Or(s.wrapUpWhy, limitMessage(s.WrapUp, sp)))
 }
 
 // costly is the gate before every model call: the backoff of a failed attempt, and the token budget.
@@ -200,6 +202,9 @@ func costly(s *State, sp *Spec, now time.Time, p Purpose) Action {
 	}
 	a := Action{Kind: ActionCallModel, Purpose: p, EstimatedInput: s.calibration.estimate(requestBytes(s, sp, p))}
 	a.OutputCap = sp.ReplyTokens
+	if p == PurposeJudge && sp.OwnJudge {
+		a.OutputCap = 0 // the cap is the task's model's; the judge has its own
+	}
 	if sp.MaxTokens > 0 {
 		left := sp.MaxTokens - s.Usage.Total() - a.EstimatedInput
 		if left < minReplyTokens {
@@ -207,12 +212,17 @@ func costly(s *State, sp *Spec, now time.Time, p Purpose) Action {
 				"The next call needs about %d tokens, and %d of maxTokens (%d) are left. Create the task anew with a larger spec.maxTokens.",
 				a.EstimatedInput+minReplyTokens, max(0, sp.MaxTokens-s.Usage.Total()), sp.MaxTokens))
 		}
-		if a.OutputCap == 0 || left < a.OutputCap {
+		// Providers refuse a cap above what the model can give, which is not known here. Where nobody has set one, a large
+		// remainder is left to the cut of the stream.
+		if a.OutputCap == 0 && left < safeCap || left < a.OutputCap {
 			a.OutputCap = left
 		}
 	}
 	return a
 }
+
+// safeCap is an output cap that every model takes.
+const safeCap = 4096
 
 // minReplyTokens is the smallest reply worth paying for.
 const minReplyTokens = 16

@@ -17,6 +17,9 @@ type Engine struct {
 	Tools Toolbox
 	// MaxParallelCalls bounds the tool calls of one reply that run at once; 0 means 8.
 	MaxParallelCalls int
+	// Fresh gives the spec as it is after a call, which may have taken long: what follows from the call is decided by that
+	// one, and questions are asked of who has seen them. Nil for the one before.
+	Fresh func() *Spec
 	// Backoff is how long to wait after the nth failure of a call; nil means exponential from 1 s to 60 s with jitter.
 	Backoff func(n int) time.Duration
 }
@@ -48,8 +51,8 @@ func (e *Engine) Open(s *State, sp *Spec, opened Opened) (Step, error) {
 // without further I/O. When there is something to record first (an answer, a suspension, that approved calls are about to
 // run), it does only that.
 //
-// A *WaitError says that the model could not be called now. ErrLostLease says that another holder runs the task: nothing
-// that came of the call may be kept. Neither leaves events.
+// A *WaitError says that the model could not be called now; the step may hold an event all the same. ErrLostLease says that
+// another holder runs the task: nothing that came of the call may be kept, and it leaves no events.
 func (e *Engine) Advance(ctx context.Context, s *State, sp *Spec) (Step, error) {
 	step, err := e.settle(s, sp, nil)
 	if err != nil || len(step.Events) > 0 {
@@ -69,7 +72,11 @@ func (e *Engine) Advance(ctx context.Context, s *State, sp *Spec) (Step, error) 
 		return step, nil
 	}
 	if err != nil {
-		return Step{Next: step.Next}, err
+		step, recordErr := e.waited(s, step.Next, err)
+		return step, errors.Join(err, recordErr)
+	}
+	if e.Fresh != nil {
+		sp = e.Fresh()
 	}
 	if errors.Is(context.Cause(ctx), ErrCancelled) && !sp.Cancel {
 		cancelled := *sp // the spec that cancels may not have reached us yet, only its interrupt
@@ -88,8 +95,24 @@ func (e *Engine) Advance(ctx context.Context, s *State, sp *Spec) (Step, error) 
 	return step, err
 }
 
+// waited notes, once for each opening, that nothing was under way: to wait for a model is no attempt at a turn.
+func (e *Engine) waited(s *State, next Action, err error) (Step, error) {
+	step := Step{Next: next}
+	if wait := (*WaitError)(nil); !errors.As(err, &wait) || s.Attempts == 0 {
+		return step, nil
+	}
+	return step, e.record(s, &step.Events, Event{Kind: KindWaited})
+}
+
 // Settle records what follows from the spec and the time without I/O, such as an answer, a cancel or a limit.
 func (e *Engine) Settle(s *State, sp *Spec) (Step, error) { return e.settle(s, sp, nil) }
+
+// Seen records that spec.resumeInput held something else than was known when the open question was asked.
+func (e *Engine) Seen(s *State, inputHash string) (Step, error) {
+	var events []Event
+	err := e.record(s, &events, Event{InputSeen: &InputSeen{InputHash: inputHash}})
+	return Step{Events: events}, err
+}
 
 // Finish ends the task from outside the loop, such as for a spec that cannot be run. It changes nothing of a task that has
 // ended.

@@ -272,3 +272,85 @@ func TestBrokenTextFoldsToTheLiveState(t *testing.T) {
 		Expect: looptest.Expect{Exit: "Completed"},
 	})
 }
+
+// capsOf plays one turn, with a judge if the strategy asks for it, and gives the output caps of the requests.
+func capsOf(t *testing.T, sp *loop.Spec) (caps []int64) {
+	t.Helper()
+	model := loop.ModelFunc(func(_ context.Context, req *loop.Request, _ func(int)) (*loop.Reply, error) {
+		caps = append(caps, req.MaxOutputTokens)
+		return &loop.Reply{Blocks: []loop.Block{{Kind: loop.BlockText, Text: "TASK_COMPLETE: done"}}, Usage: loop.Usage{InputTokens: 1, OutputTokens: 1}}, nil
+	})
+	e := &loop.Engine{Clock: looptest.NewClock(), Model: model}
+	s := opened(t, e, sp)
+	for range 2 {
+		if _, err := e.Advance(t.Context(), s, sp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return caps
+}
+
+// Providers refuse a cap above what a model can give, so a budget by itself must not become one.
+func TestACapIsOnlySentWhereItMaySurelyBeGiven(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec loop.Spec
+		want func(caps []int64) bool
+	}{
+		"a large budget is none":     {loop.Spec{MaxTokens: 200_000}, func(c []int64) bool { return c[0] == 0 }},
+		"a small remainder is one":   {loop.Spec{MaxTokens: 3000}, func(c []int64) bool { return c[0] > 0 && c[0] < 3000 }},
+		"the model's own stays":      {loop.Spec{MaxTokens: 200_000, ReplyTokens: 8000}, func(c []int64) bool { return c[0] == 8000 }},
+		"the model's own is lowered": {loop.Spec{MaxTokens: 6000, ReplyTokens: 8000}, func(c []int64) bool { return c[0] > 0 && c[0] < 6000 }},
+		"the task's model's is not the judge's": {
+			loop.Spec{ReplyTokens: 200, OwnJudge: true, Strategy: loop.StrategySignalThenJudge},
+			func(c []int64) bool { return c[0] == 200 && c[1] == 0 },
+		},
+		"a judge that is the same model has it": {
+			loop.Spec{ReplyTokens: 200, Strategy: loop.StrategySignalThenJudge},
+			func(c []int64) bool { return c[0] == 200 && c[1] == 200 },
+		},
+	} {
+		if caps := capsOf(t, &c.spec); !c.want(caps) {
+			t.Errorf("%s: the requests have the caps %v", name, caps)
+		}
+	}
+}
+
+// Thousands of tasks may wait for one model while the operator is updated again and again.
+func TestWaitingForAModelIsNoAttemptAtATurn(t *testing.T) {
+	e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(nil, &loop.WaitError{Reason: "WaitingForModel", Detail: "No slot is free."})}
+	sp := &loop.Spec{MaxTurnAttempts: 2}
+	s := opened(t, e, sp)
+	var wait *loop.WaitError
+	for range 5 {
+		step, err := e.Advance(t.Context(), s, sp)
+		if !errors.As(err, &wait) {
+			t.Fatalf("%+v, %v: want to wait", step, err)
+		}
+		again, err := e.Advance(t.Context(), s, sp)
+		if !errors.As(err, &wait) || len(again.Events) != 0 {
+			t.Fatalf("to wait on is written again: %+v, %v", again, err)
+		}
+		if _, err := e.Open(s, sp, loop.Opened{Holder: "the next"}); err != nil {
+			t.Fatal(err)
+		}
+		if s.End != nil {
+			t.Fatalf("the task has ended: %s", s.End.Message)
+		}
+	}
+}
+
+func TestWhatFollowsFromACallIsDecidedByTheSpecAsItIsThen(t *testing.T) {
+	sp := &loop.Spec{MaxIterations: 1}
+	e := &loop.Engine{Clock: looptest.NewClock(), Fresh: func() *loop.Spec { return sp }}
+	e.Model = loop.ModelFunc(func(context.Context, *loop.Request, func(int)) (*loop.Reply, error) {
+		sp = &loop.Spec{MaxIterations: 2} // a user was faster than the model
+		return &loop.Reply{Blocks: []loop.Block{{Kind: loop.BlockText, Text: "Half of it."}}}, nil
+	})
+	s := opened(t, e, sp)
+	if _, err := e.Advance(t.Context(), s, sp); err != nil {
+		t.Fatal(err)
+	}
+	if s.End != nil {
+		t.Errorf("it ended by a limit that was raised meanwhile: %s", s.End.Message)
+	}
+}

@@ -21,13 +21,14 @@ const (
 	KindAnswered      EventKind = "Answered"
 	KindSuspended     EventKind = "Suspended"
 	KindUnsuspended   EventKind = "Unsuspended"
+	KindWaited        EventKind = "Waited"
 	KindCompacted     EventKind = "Compacted"
 	KindLimitReached  EventKind = "LimitReached"
 	KindFinished      EventKind = "Finished"
 )
 
 // Event is one entry of a task's journal: the truth about what happened. Exactly one payload is set, that of Kind;
-// Suspended and Unsuspended have none.
+// Suspended, Unsuspended and Waited have none.
 type Event struct {
 	// Version is the schema the event was written with.
 	Version int `json:"v"`
@@ -156,6 +157,8 @@ type Compacted struct {
 // LimitReached: a limit ended the loop, and one wrap-up call follows.
 type LimitReached struct {
 	Reason ExitReason `json:"reason"`
+	// Message is what the end will say.
+	Message string `json:"message,omitempty"`
 }
 
 // Finished: the end. No event follows it.

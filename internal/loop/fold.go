@@ -84,7 +84,7 @@ func (s *State) apply(e *Event) error {
 	case e.Compacted != nil:
 		s.applyCompacted(e.Compacted)
 	case e.LimitReached != nil:
-		s.WrapUp = e.LimitReached.Reason
+		s.WrapUp, s.wrapUpWhy = e.LimitReached.Reason, e.LimitReached.Message
 		s.Failures, s.RetryAt, s.LastFailure = 0, time.Time{}, nil
 	case e.Finished != nil:
 		s.stopClock(e.Time)
@@ -130,7 +130,7 @@ func (s *State) applyReplied(r *ModelReplied) {
 		return
 	}
 	s.Iterations++
-	s.compactions, s.overflowed = 0, false
+	s.compactions, s.overflowCompactions, s.overflowed = 0, 0, false
 	s.calibration.learn(r)
 	t.unscanned = true
 	if len(r.NeedApproval) > 0 {
@@ -229,6 +229,9 @@ func (s *State) applyCompacted(c *Compacted) {
 		s.chainStart += 1 - removed
 	}
 	s.compactions++
+	if s.overflowed {
+		s.overflowCompactions++
+	}
 	s.overflowed = false
 	s.Failures, s.RetryAt = 0, time.Time{}
 }

@@ -29,7 +29,7 @@ func reachedLimit(s *State, sp *Spec, now time.Time) ExitReason {
 // stopFor ends the loop for a limit, after a wrap-up call where one is wanted and fits what is left.
 func stopFor(s *State, sp *Spec, now time.Time, reason ExitReason, message string) Action {
 	if sp.WrapUp && s.WrapUp == "" && s.Iterations > 0 && wrapUpFits(s, sp, now) {
-		return emit(Event{LimitReached: &LimitReached{Reason: reason}})
+		return emit(Event{LimitReached: &LimitReached{Reason: reason, Message: message}})
 	}
 	return finish(reason, "", message)
 }

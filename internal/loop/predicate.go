@@ -51,12 +51,13 @@ func CompilePredicate(expr string) (*Predicate, error) {
 	return p, nil
 }
 
-// try finds what compiling does not, such as a misspelt key of usage: what can be evaluated for no turn at all is wrong.
+// try finds what compiling does not, such as a misspelt key of usage: what can be evaluated for no turn at all is wrong. The numbers
+// are such as a turn has: no usage is zero, and not every iteration is the first.
 func (p *Predicate) try() error {
 	var err error
 	for _, response := range []string{"", "0", "1.5", "true", "{}", "2026-01-01T00:00:00Z", "1s"} {
 		for _, calls := range []int{0, 1, maxReplyCalls} {
-			_, err = p.eval(predicateVars(response, 1, Usage{}, make([]ToolCall, calls)))
+			_, err = p.eval(predicateVars(response, 2, Usage{InputTokens: 2, OutputTokens: 1}, make([]ToolCall, calls)))
 			if err == nil || errors.Is(err, errPredicateCost) {
 				return err
 			}

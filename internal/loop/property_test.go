@@ -158,7 +158,7 @@ func randomEvent(r *rand.Rand) loop.Event {
 	case 8:
 		return loop.Event{Answered: &loop.Answered{QuestionID: "q", Text: "yes", Denied: ids}}
 	case 9:
-		return loop.Event{Kind: pick(r, loop.KindSuspended, loop.KindUnsuspended)}
+		return loop.Event{Kind: pick(r, loop.KindSuspended, loop.KindUnsuspended, loop.KindWaited)}
 	case 10:
 		return loop.Event{Compacted: &loop.Compacted{Summary: "s", Kept: r.IntN(20) - 3}}
 	case 11:

@@ -3,6 +3,7 @@ package loop
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop/signal"
@@ -84,7 +85,7 @@ func structuredOutput(s *State, sp *Spec) (string, error) {
 		return "", fmt.Errorf("there is no reply yet")
 	}
 	var candidates []string
-	for _, c := range s.turn.reply.ToolCalls {
+	for _, c := range slices.Backward(s.turn.reply.ToolCalls) { // the last completion is the one that counts
 		var a completeArgs
 		if c.Name == ToolTaskComplete && decodeArgs(c.Arguments, &a) == nil && len(a.Output) > 0 {
 			candidates = append(candidates, string(a.Output))
@@ -92,10 +93,11 @@ func structuredOutput(s *State, sp *Spec) (string, error) {
 			if json.Unmarshal(a.Output, &text) == nil {
 				candidates = append(candidates, text)
 			}
+			break
 		}
 	}
 	candidates = append(candidates, s.turn.signal.Payload)
-	for _, t := range s.turn.reply.Texts() {
+	for _, t := range slices.Backward(s.turn.reply.Texts()) {
 		candidates = append(candidates, signal.Strip(t))
 	}
 	err := fmt.Errorf("the reply has no JSON: give it as the argument output of %s, or as the only text of the reply", ToolTaskComplete)
@@ -104,10 +106,11 @@ func structuredOutput(s *State, sp *Spec) (string, error) {
 		if !json.Valid([]byte(c)) {
 			continue
 		}
-		if err = sp.Output.Validate(c); err == nil && len(c) > MaxOutputBytes {
+		if len(c) > MaxOutputBytes {
 			err = fmt.Errorf("the JSON has %d bytes, at most %d are kept: make it shorter", len(c), MaxOutputBytes)
+			continue
 		}
-		if err == nil {
+		if err = sp.Output.Validate(c); err == nil {
 			return c, nil
 		}
 	}

@@ -42,7 +42,12 @@ func CompileSchema(raw json.RawMessage) (*Schema, error) {
 }
 
 // Validate tells what in the JSON text does not satisfy the schema.
-func (s *Schema) Validate(text string) error {
+func (s *Schema) Validate(text string) (err error) {
+	defer func() {
+		if recover() != nil { // the library does not survive every number, such as 1e1000001
+			err = errors.New("it holds a value that cannot be checked, such as a number that is far too large")
+		}
+	}()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("not JSON: %w", err)

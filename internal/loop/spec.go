@@ -49,10 +49,14 @@ type Spec struct {
 
 	// Tools are the tools of the task's toolsets. The built-in ones are added by the loop.
 	Tools []ToolDefinition
+	// Away are toolsets whose tools are missing for now.
+	Away []string
 	// ContextWindowTokens of the model, 0 when unknown.
 	ContextWindowTokens int64
 	// ReplyTokens is the model's own cap of a reply, 0 for none.
 	ReplyTokens int64
+	// OwnJudge: the judge is another model, to which ReplyTokens does not apply.
+	OwnJudge bool
 	// MaxAttempts of one model call, the first included; 0 means 5.
 	MaxAttempts int
 	// MaxTurnAttempts that may end in a crash of the operator; 0 means 3.

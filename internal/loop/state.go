@@ -37,6 +37,8 @@ type State struct {
 	Suspended bool
 	// WrapUp is the limit that was reached, while the wrap-up call is still due.
 	WrapUp ExitReason
+	// wrapUpWhy is what the end will say of it.
+	wrapUpWhy string
 	// Attempts counts the attempts at what is under way that ended with the operator: the Opened events since anything else
 	// happened. The task's start is none, nor is an opening while nothing could run: with an open question, suspended, or
 	// before RetryAt.
@@ -56,10 +58,12 @@ type State struct {
 	chainStart  int        // index in Messages where the Fresh context begins
 	overflowed  bool       // the provider said that the context is too long, and it was not compacted yet
 	compactions int        // compactions since the last turn
-	active      time.Duration
-	activeSince time.Time // zero while the clock stands still
-	calibration calibration
-	calls       map[Purpose]int
+	// overflowCompactions are those of them that the provider's word made necessary.
+	overflowCompactions int
+	active              time.Duration
+	activeSince         time.Time // zero while the clock stands still
+	calibration         calibration
+	calls               map[Purpose]int
 }
 
 // Question is an open question.
@@ -68,6 +72,20 @@ type Question struct {
 	AskedAt time.Time
 	// Calls are the tool calls that an Approval is about.
 	Calls []ToolCall
+}
+
+// Approved names the tools of the calls that a human has allowed and that have not begun.
+func (s *State) Approved() (names []string) {
+	t := s.turn
+	if t == nil || t.started || t.returned || s.Question != nil || !t.asked[QuestionApproval] {
+		return nil
+	}
+	for _, c := range t.reply.ToolCalls {
+		if t.needApproval[c.ID] && !t.denied[c.ID] {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // turn is the last reply and how far its consequences have come. It is over when the next reply replaces it.

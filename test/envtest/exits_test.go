@@ -1,6 +1,9 @@
 package envtest
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +142,42 @@ func TestSuspendHoldsTheTaskBetweenTurns(t *testing.T) {
 	if task = f.awaitExit("held", v1alpha1.ExitCompleted); *task.Status.Iterations != 2 {
 		t.Errorf("got %d iterations, want 2", *task.Status.Iterations)
 	}
+}
+
+// The change comes while the operator is busy with what comes before the call: here, a tool server that does not answer.
+func TestCancelIsNotLostBeforeTheCall(t *testing.T) {
+	f := newFixture(t)
+	came := make(chan struct{}, 100)
+	tools := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		came <- struct{}{}
+		<-r.Context().Done()
+	}))
+	f.Cleanup(func() { tools.CloseClientConnections(); tools.Close() })
+	chat := f.chatModel(func(*fakechat.Request) fakechat.Reply { return fakechat.Reply{Hang: true} })
+	f.must(kube.Create(f.ctx, &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops"), Spec: v1alpha1.AgentToolsetSpec{URL: tools.URL}}))
+	<-came
+	f.task("early", withOps(false))
+	f.patch("early", `{"spec":{"cancel":true}}`)
+	f.awaitExit("early", v1alpha1.ExitCancelled)
+	if chat.Calls() > 1 {
+		t.Errorf("%d calls of a task that was cancelled", chat.Calls())
+	}
+}
+
+func TestAQuestionTimesOutWhileItsModelIsMissing(t *testing.T) {
+	f := newFixture(t)
+	f.chatModel(func(*fakechat.Request) fakechat.Reply {
+		return fakechat.Reply{Text: "NEED_INPUT: which one?", In: 10, Out: 5}
+	})
+	op := f.operator("first")
+	f.ownTask("ask", func(s *v1alpha1.AgentTaskSpec) { s.InputTimeout = &metav1.Duration{Duration: 2 * time.Second} })
+	f.awaitPhase("ask", v1alpha1.PhaseNeedsInput)
+	op.crash()
+	<-op.stopped
+	f.must(kube.Delete(f.ctx, &v1alpha1.AgentModel{ObjectMeta: f.meta("default")}))
+	f.operator("second")
+	f.awaitExit("ask", v1alpha1.ExitInputTimeout)
 }
 
 func TestNobodyAnsweringEndsAsInputTimeout(t *testing.T) {

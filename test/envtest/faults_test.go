@@ -4,10 +4,14 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/controller"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript/transcripttest"
@@ -144,6 +148,24 @@ func TestAPanicFailsItsTaskAlone(t *testing.T) {
 	f.awaitExit("good", v1alpha1.ExitCompleted)
 }
 
+// There is one slot, and the panic comes while it is taken.
+func TestAPanicInACallGivesItsSlotBack(t *testing.T) {
+	f := newFixture(t)
+	f.chatModel(func(r *fakechat.Request) fakechat.Reply {
+		if r.Prompt() == "Do bad" {
+			return fakechat.Reply{Status: 503}
+		}
+		return done
+	})
+	f.operator("holder", slots(1), func(o *controller.Options) {
+		o.Backoff = func(int) time.Duration { panic("a fault in the operator") }
+	})
+	f.ownTask("bad")
+	f.isErrorWithCause("bad", "InternalError")
+	f.ownTask("good")
+	f.awaitExit("good", v1alpha1.ExitCompleted)
+}
+
 func TestATurnThatKeepsKillingItsOperatorIsGivenUp(t *testing.T) {
 	f := newFixture(t)
 	came := make(chan struct{}, 10)
@@ -184,6 +206,32 @@ func TestAStoppingOperatorLetsItsCallsFinish(t *testing.T) {
 	}
 }
 
+// Once a reply is kept its calls count as begun: who left them to the next operator would make their outcome unknown.
+func TestAStoppingOperatorRunsTheToolsOfItsLastReply(t *testing.T) {
+	f := newFixture(t)
+	calls := f.deployTool(v1alpha1.AgentToolsetSpec{})
+	g := newGate()
+	f.chatModel(func(r *fakechat.Request) fakechat.Reply {
+		if r.Replies() == 0 {
+			return g.pass(deploys(r))
+		}
+		return deploys(r)
+	})
+	op := f.operator("stopping", patient)
+	f.ownTask("ship", withOps(true))
+	<-g.came
+	op.cancel()
+	close(g.open)
+	<-op.stopped
+	if calls.Load() != 1 {
+		t.Fatalf("%d calls before the stop, want 1", calls.Load())
+	}
+	f.operator("next")
+	if task := f.awaitExit("ship", v1alpha1.ExitCompleted); task.Status.Summary != "deployed to prod" || calls.Load() != 1 {
+		t.Errorf("got %q after %d calls", task.Status.Summary, calls.Load())
+	}
+}
+
 func TestAStoppingOperatorInterruptsWhatOutlivesItsGrace(t *testing.T) {
 	f := newFixture(t)
 	came := make(chan struct{}, 10)
@@ -206,6 +254,27 @@ func TestAStoppingOperatorInterruptsWhatOutlivesItsGrace(t *testing.T) {
 	f.operator("next")
 	if got := f.awaitExit("slow", v1alpha1.ExitCompleted); *got.Status.Iterations != 1 {
 		t.Errorf("%d iterations, want the interrupted turn counted once", *got.Status.Iterations)
+	}
+}
+
+func TestATaskWhoseJournalWasDeletedIsNotBegunAnew(t *testing.T) {
+	f := newFixture(t)
+	chat := f.chatModel(func(*fakechat.Request) fakechat.Reply {
+		return fakechat.Reply{Text: "NEED_INPUT: which one?", In: 10, Out: 5}
+	})
+	op := f.operator("first")
+	f.ownTask("robbed")
+	f.awaitPhase("robbed", v1alpha1.PhaseNeedsInput)
+	op.crash()
+	<-op.stopped
+	f.must(kube.DeleteAllOf(f.ctx, &v1alpha1.AgentTranscript{}, client.InNamespace(f.namespace)))
+	f.operator("second")
+	f.await("robbed", "told to be unreadable", func(task *v1alpha1.AgentTask) bool {
+		c := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionReconciling)
+		return c != nil && c.Reason == "JournalUnreadable"
+	})
+	if chat.Calls() != 1 {
+		t.Errorf("%d calls, want the first one alone", chat.Calls())
 	}
 }
 

@@ -1,6 +1,7 @@
 package envtest
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -12,12 +13,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/glob"
 	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
 )
 
 // Everything a user can type wrong is refused at admission, in one sentence that names the field and what to write.
 func TestBadInputIsRefusedWithWhatToWriteInstead(t *testing.T) {
 	long := strings.Repeat("x", 65537)
+	const (
+		notAsked    = "spec.completion.judge is never asked with strategy Signal: set strategy to SignalThenJudge or Judge, or remove judge"
+		keyMissing  = "spec.credentialsRef is missing: the provider's own endpoint needs a key; name a Secret, or set spec.endpoint for a server without one"
+		credentials = "spec.url must not carry credentials: take them out of the URL, and use spec.credentialsRef or spec.headers"
+		ownHeader   = "spec.headers sets a header that is the protocol's own"
+		noGlob      = ` holds a glob that cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`
+	)
 	tests := map[string]struct{ kind, spec, want string }{
 		"no prompt":              {"AgentTask", `{}`, "spec.prompt: Required value"},
 		"empty prompt":           {"AgentTask", `{prompt: ""}`, "spec.prompt"},
@@ -41,6 +50,8 @@ func TestBadInputIsRefusedWithWhatToWriteInstead(t *testing.T) {
 		"zero input timeout":     {"AgentTask", `{prompt: x, inputTimeout: 0s}`, "spec.inputTimeout must be more than 0s"},
 		"unknown strategy":       {"AgentTask", `{prompt: x, completion: {strategy: Guess}}`, `supported values: "Signal", "Judge", "SignalThenJudge"`},
 		"judge without judge":    {"AgentTask", `{prompt: x, completion: {strategy: Judge}}`, "spec.completion.judge is missing"},
+		"judge, no strategy":     {"AgentTask", `{prompt: x, completion: {judge: {criteria: [it rhymes]}}}`, notAsked}, // Signal is the default, and the judge would never be asked
+		"judge with Signal":      {"AgentTask", `{prompt: x, completion: {strategy: Signal, judge: {}}}`, notAsked},    // the same, written out
 		"unknown limit action":   {"AgentTask", `{prompt: x, onLimit: Panic}`, `supported values: "Stop", "WrapUp"`},
 		"one repeated turn":      {"AgentTask", `{prompt: x, noProgressTurns: 1}`, "one turn cannot repeat itself"},
 		"id without answer":      {"AgentTask", `{prompt: x, resumeInputID: q}`, "spec.resumeInputID names a question, but spec.resumeInput holds no answer"},
@@ -54,23 +65,79 @@ func TestBadInputIsRefusedWithWhatToWriteInstead(t *testing.T) {
 		"script elsewhere":       {"AgentModel", `{provider: OpenAI, model: x, scripted: {replies: [{text: x}]}}`, "spec.scripted is only for provider Scripted"},
 		"temperature no number":  {"AgentModel", `{provider: OpenAI, model: x, parameters: {temperature: hot}}`, "spec.parameters.temperature"},
 		"header with two values": {"AgentModel", `{provider: OpenAI, model: x, headers: [{name: a, value: b, valueFrom: {name: s, key: k}}]}`, "exactly one of value and valueFrom"},
+		"OpenAI without key":     {"AgentModel", `{provider: OpenAI, model: x}`, keyMissing},    // it would be Ready and fail the first paid call
+		"Anthropic without key":  {"AgentModel", `{provider: Anthropic, model: x}`, keyMissing}, // for each real provider
 		"toolset no URL":         {"AgentToolset", `{url: tools}`, "spec.url must be an http or https URL"},
+		"toolset user in URL":    {"AgentToolset", `{url: "https://user:pass@t/mcp"}`, credentials},                               // a password would stand in the clear, and in logs
+		"toolset name in URL":    {"AgentToolset", `{url: "https://user@t/mcp"}`, credentials},                                    // a token may stand in the place of the user
+		"toolset allow [":        {"AgentToolset", `{url: "http://t/mcp", allow: ["get_*", "get_["]}`, "spec.allow" + noGlob},     // tasks would run without the toolset
+		"toolset deny \\":        {"AgentToolset", `{url: "http://t/mcp", deny: ['get\']}`, "spec.deny" + noGlob},                 // nothing follows the backslash
+		"toolset approval []":    {"AgentToolset", `{url: "http://t/mcp", approvalTools: ["[]"]}`, "spec.approvalTools" + noGlob}, // a class needs a character
 		"toolset call timeout":   {"AgentToolset", `{url: "http://t/mcp", callTimeout: 0s}`, "spec.callTimeout must be more than 0s"},
+	}
+	// A header that is not sent may be one that the server needs.
+	for _, header := range []string{
+		"Accept", "content-type", "CONTENT-LENGTH", "Last-Event-ID", "Idempotency-Key", "x-idempotency-key", "mcp-session-id",
+	} {
+		tests["toolset header "+header] = struct{ kind, spec, want string }{"AgentToolset", `{url: "http://t/mcp", headers: [{name: ` + header + `, value: x}]}`, ownHeader}
 	}
 	f := newFixture(t)
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			object := &unstructured.Unstructured{}
-			text := "apiVersion: agentloop.dev/v1alpha1\nkind: " + tc.kind + "\nmetadata: {name: bad, namespace: " + f.namespace + "}\nspec: " + tc.spec
-			if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-				t.Fatal(err)
-			}
-			err := strict.Create(f.ctx, object)
+			err := f.admit(tc.kind, tc.spec)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want it to say %q", err, tc.want)
 			}
+			if err != nil && strings.Contains(err.Error(), "pass@") {
+				t.Errorf("%v repeats a password", err)
+			}
 		})
 	}
+}
+
+// Neighbours of what is refused above: a rule must not take them too.
+func TestInputThatOnlyLooksBadIsAccepted(t *testing.T) {
+	tests := map[string]struct{ kind, spec string }{
+		"judge with Judge":           {"AgentTask", `{prompt: x, completion: {strategy: Judge, judge: {}}}`},
+		"judge with SignalThenJudge": {"AgentTask", `{prompt: x, completion: {strategy: SignalThenJudge, judge: {criteria: [it rhymes]}}}`},
+		"stopWhen alone":             {"AgentTask", `{prompt: x, completion: {stopWhen: "true"}}`},
+		"server without key":         {"AgentModel", `{provider: OpenAI, model: x, endpoint: "http://llm:8000/v1"}`},
+		"key in a Secret":            {"AgentModel", `{provider: Gemini, model: x, credentialsRef: {name: s, key: k}}`},
+		"key in a header":            {"AgentModel", `{provider: Anthropic, model: x, headers: [{name: Authorization, valueFrom: {name: s, key: k}}]}`},
+		"@ in path and query":        {"AgentToolset", `{url: "https://t/@me/mcp?to=a@b"}`},
+		"headers of one's own":       {"AgentToolset", `{url: "http://t/mcp", headers: [{name: Authorization, value: x}, {name: X-Accept, value: x}, {name: X-Mcp-Key, value: x}]}`},
+	}
+	f := newFixture(t)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := f.admit(tc.kind, tc.spec); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The API server parses globs by a rule of its own, which must be the operator's.
+func TestAdmissionAndTheOperatorAgreeOnGlobs(t *testing.T) {
+	f := newFixture(t)
+	for _, pattern := range []string{
+		"*", "get_?", "files/*", "a]", "[a-z]*", "[^a-z]", "[^^]", "[[]", "[a*]", `[\]]`, `[\--a]`, `\[`, `\\`, `a\/b`, "é[ä-ü]", "a\nb",
+		"[", "a[b", "[]", "[^]", "[]a]", "[-a]", "[a-]", "[a-b-c]", "[^-a]", `\`, `a\`, `[\`, `[a\]`, "*[", "x/[a",
+	} {
+		err := f.admit("AgentToolset", fmt.Sprintf(`{url: "http://t/mcp", allow: [%q]}`, pattern))
+		if want := glob.Check(pattern); (err == nil) != (want == nil) {
+			t.Errorf("%q: the API server says %v, the operator %v", pattern, err, want)
+		}
+	}
+}
+
+// admit asks the API server whether it would take an object, which is then not there.
+func (f *fixture) admit(kind, spec string) error {
+	f.Helper()
+	object := &unstructured.Unstructured{}
+	text := "apiVersion: agentloop.dev/v1alpha1\nkind: " + kind + "\nmetadata: {name: typed, namespace: " + f.namespace + "}\nspec: " + spec
+	f.must(yaml.Unmarshal([]byte(text), &object.Object))
+	return strict.Create(f.ctx, object, client.DryRunAll)
 }
 
 func TestWhatATaskStartedWithCannotBeChanged(t *testing.T) {
@@ -89,6 +156,20 @@ func TestWhatATaskStartedWithCannotBeChanged(t *testing.T) {
 		}
 	}
 	f.must(f.tryPatch("fixed", `{"spec":{"maxIterations":60}}`)) // limits may be
+}
+
+// What was paid for is not lost to a slip in an edit.
+func TestAWrongEditOfARunningTaskHoldsItUntilItIsCorrected(t *testing.T) {
+	f := newFixture(t)
+	f.scripted("NEED_INPUT: which one?", "TASK_COMPLETE: done")
+	f.task("edited")
+	f.awaitPhase("edited", v1alpha1.PhaseNeedsInput)
+	f.patch("edited", `{"spec":{"completion":{"stopWhen":"iteration >"},"resumeInput":"this one"}}`)
+	f.await("edited", "held", func(task *v1alpha1.AgentTask) bool {
+		return strings.Contains(task.Status.Message, "Correct it, and the task goes on.") || task.Finished()
+	})
+	f.patch("edited", `{"spec":{"completion":{"stopWhen":"iteration > 100"}}}`)
+	f.awaitExit("edited", v1alpha1.ExitCompleted)
 }
 
 // kstatus takes an object without any condition for done, unless its observedGeneration is behind.
@@ -136,6 +217,23 @@ func TestAMissingReferenceWaitsNamesItAndGoesOnOnceItAppears(t *testing.T) {
 	secret.StringData = map[string]string{"token": "sk-test"}
 	f.must(kube.Update(f.ctx, secret))
 	f.awaitExit("waits", v1alpha1.ExitCompleted)
+}
+
+// Unlike a server that is away, a mistake does not pass by itself, so that a task would run without its tools for good.
+func TestAToolsetWithAMistakeHoldsUpTasksThatDoNotRequireItToo(t *testing.T) {
+	f := newFixture(t)
+	f.must(kube.Create(f.ctx, &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops"), Spec: v1alpha1.AgentToolsetSpec{
+		URL: "http://127.0.0.1:1/mcp", CABundle: "no PEM", // which the API server cannot tell
+	}}))
+	f.chatModel(func(*fakechat.Request) fakechat.Reply { return fakechat.Reply{Text: "TASK_COMPLETE: without tools"} })
+	f.task("optional", withOps(false))
+	f.await("optional", "waiting for its toolset", func(task *v1alpha1.AgentTask) bool {
+		c := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionReconciling)
+		return c != nil && c.Reason == "ToolsetInvalid" && task.Status.Phase == v1alpha1.PhasePending
+	})
+	set := &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops")}
+	f.must(kube.Patch(f.ctx, set, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"caBundle":null}}`))))
+	f.awaitExit("optional", v1alpha1.ExitCompleted)
 }
 
 // An endpoint that misbehaves ends the task with a typed cause and a message of our own, never as a success.

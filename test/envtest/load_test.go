@@ -141,8 +141,8 @@ func TestATaskThatIsAnsweredGoesBeforeThoseThatRunOn(t *testing.T) {
 	close(release)
 	f.awaitCompleted(others + 1)
 	after := r.all()[2:]
-	// The one that waited for the slot already, past the queue, may go first.
-	if at := slices.Index(after, "ask"); at > 1 {
+	// Those that were past the queue already may go first, and what takes the slot while the answer is written.
+	if at := slices.Index(after, "ask"); at > 3 {
 		t.Errorf("the answered task came after %d others: %v", at, after)
 	}
 }

@@ -184,6 +184,51 @@ func TestAToolsetThatIsAwayHoldsUpOnlyTasksThatRequireIt(t *testing.T) {
 	})
 }
 
+func TestAToolsetWhoseSecretIsMissingHoldsUpOnlyTasksThatRequireIt(t *testing.T) {
+	f := newFixture(t)
+	f.deployTool(v1alpha1.AgentToolsetSpec{CredentialsRef: &v1alpha1.SecretKeyReference{Name: "nowhere", Key: "token"}})
+	f.chatModel(func(*fakechat.Request) fakechat.Reply { return fakechat.Reply{Text: "TASK_COMPLETE: without tools"} })
+	f.task("optional", withOps(false))
+	f.task("required", withOps(true))
+	f.awaitExit("optional", v1alpha1.ExitCompleted)
+	f.await("required", "waiting for the Secret", func(task *v1alpha1.AgentTask) bool {
+		c := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionReconciling)
+		return c != nil && c.Reason == "SecretNotFound" && task.Status.Phase == v1alpha1.PhasePending
+	})
+}
+
+// An approval is not used up by a server that happens to be away.
+func TestAnApprovedCallWaitsForItsToolset(t *testing.T) {
+	f := newFixture(t)
+	calls := f.deployTool(v1alpha1.AgentToolsetSpec{RequireApproval: v1alpha1.ApprovalAlways})
+	f.chatModel(deploys)
+	f.task("ship", withOps(false))
+	f.awaitPhase("ship", v1alpha1.PhaseNeedsInput)
+	away := func(yes bool) {
+		ref := "null"
+		if yes {
+			ref = `{"name":"nowhere","key":"token"}`
+		}
+		f.must(kube.Patch(f.ctx, &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops")},
+			client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"credentialsRef":`+ref+`}}`))))
+	}
+	away(true)
+	set := &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops")}
+	f.poll("the toolset is away", func(ctx context.Context) (bool, error) {
+		err := kube.Get(ctx, client.ObjectKeyFromObject(set), set)
+		return meta.IsStatusConditionFalse(set.Status.Conditions, v1alpha1.ConditionReady), err
+	})
+	f.patch("ship", `{"spec":{"resumeInput":"approve"}}`)
+	f.await("ship", "waiting for the toolset", func(task *v1alpha1.AgentTask) bool {
+		c := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionReconciling)
+		return c != nil && c.Reason == "ToolsetUnavailable"
+	})
+	away(false)
+	if task := f.awaitExit("ship", v1alpha1.ExitCompleted); calls.Load() != 1 || task.Status.Summary != "deployed to prod" {
+		t.Errorf("got %d calls and %q", calls.Load(), task.Status.Summary)
+	}
+}
+
 func TestAToolsetShowsWhatItsServerOffers(t *testing.T) {
 	f := newFixture(t)
 	f.deployTool(v1alpha1.AgentToolsetSpec{ApprovalTools: []string{"dep*"}})

@@ -49,6 +49,7 @@ func Play(t testing.TB, sc *Scenario) *Player {
 		Clock: p.clock, Model: loop.ModelFunc(p.generate), Tools: loop.ToolboxFunc(p.call), MaxParallelCalls: 1,
 		Backoff: func(n int) time.Duration { return time.Duration(n) * time.Second },
 	}
+	p.engine.Fresh = func() *loop.Spec { return p.spec }
 	p.change(nil)
 	p.open()
 	for i := range sc.Turns {

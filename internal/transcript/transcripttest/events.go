@@ -35,7 +35,7 @@ func Samples() []loop.Event {
 	kinds := []loop.EventKind{
 		loop.KindOpened, loop.KindModelReplied, loop.KindCallsStarted, loop.KindToolsReturned, loop.KindNudged,
 		loop.KindModelFailed, loop.KindAsked, loop.KindInputSeen, loop.KindAnswered, loop.KindSuspended,
-		loop.KindUnsuspended, loop.KindCompacted, loop.KindModelReplied, loop.KindLimitReached, loop.KindFinished,
+		loop.KindUnsuspended, loop.KindWaited, loop.KindCompacted, loop.KindModelReplied, loop.KindLimitReached, loop.KindFinished,
 	}
 	events := make([]loop.Event, 0, len(kinds))
 	for i, k := range kinds {
@@ -60,13 +60,13 @@ func Samples() []loop.Event {
 	events[6].Asked = &loop.Asked{ID: "q-7", Kind: loop.QuestionApproval, Question: "May files__write run?", CallIDs: []string{"call-2"}, InputHash: "9f86d081"}
 	events[7].InputSeen = &loop.InputSeen{InputHash: "e3b0c442"}
 	events[8].Answered = &loop.Answered{QuestionID: "q-7", Text: "deny: not on Fridays", InputHash: "60303ae2", Denied: []string{"call-2"}, DenyReason: "not on Fridays"}
-	events[11].Compacted = &loop.Compacted{Summary: "The notes were read.", Kept: 3}
-	events[12].ModelReplied = &loop.ModelReplied{
+	events[12].Compacted = &loop.Compacted{Summary: "The notes were read.", Kept: 3}
+	events[13].ModelReplied = &loop.ModelReplied{
 		Purpose: loop.PurposeJudge, Verdict: &loop.Verdict{Answered: true, Reasoning: "The report names all three causes."},
 		Reply: loop.Reply{Finish: loop.FinishStop, Usage: loop.Usage{InputTokens: 50, OutputTokens: 9, TotalTokens: 59}},
 	}
-	events[13].LimitReached = &loop.LimitReached{Reason: loop.ExitTokenBudgetExceeded}
-	events[14].Finished = &loop.Finished{
+	events[14].LimitReached = &loop.LimitReached{Reason: loop.ExitTokenBudgetExceeded, Message: "maxTokens (1000) is used up."}
+	events[15].Finished = &loop.Finished{
 		Reason: loop.ExitError, Cause: loop.CauseModelUnavailable, Message: "The model server stayed away.",
 		Summary: "Half of the report.", Output: `{"causes":2}`,
 	}

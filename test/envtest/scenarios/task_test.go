@@ -44,7 +44,10 @@ func (p *player) wireFields(in map[string]any) map[string]any {
 		out["context"] = looptest.Merged(map[string]any{"progressLog": false}, c)
 	}
 	if c, ok := out["completion"].(map[string]any); ok {
-		c = looptest.Merged(map[string]any{"judge": map[string]any{}}, c) // the task's own model, which is not the default
+		c = maps.Clone(c)
+		if c["strategy"] != nil && c["strategy"] != string(v1alpha1.CompletionSignal) {
+			c = looptest.Merged(map[string]any{"judge": map[string]any{}}, c) // the task's own model, which is not the default
+		}
 		if expression, ok := c["stopWhen"].(string); ok {
 			for _, t := range p.tools {
 				expression = strings.ReplaceAll(expression, fmt.Sprintf("%q", t.Name), fmt.Sprintf("%q", p.visible(t.Name)))

@@ -22,7 +22,8 @@ type AgentModelSpecApplyConfiguration struct {
 	Endpoint *string `json:"endpoint,omitempty"`
 	// query is added to the URL of every request, such as `api-version` for Azure.
 	Query map[string]string `json:"query,omitempty"`
-	// credentialsRef names the Secret key that holds the API key. It is read anew for each call.
+	// credentialsRef names the Secret key that holds the API key. It is read anew for each call. The provider's own endpoint
+	// needs it, or headers that hold a key.
 	CredentialsRef *SecretKeyReferenceApplyConfiguration `json:"credentialsRef,omitempty"`
 	// headers are extra headers of every request.
 	Headers []HTTPHeaderApplyConfiguration `json:"headers,omitempty"`

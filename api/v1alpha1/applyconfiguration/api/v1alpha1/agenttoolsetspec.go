@@ -13,12 +13,14 @@ import (
 // with apply.
 //
 // AgentToolsetSpec says where an MCP server is, and what tasks may do with it.
+//
+// The rule about credentials stands here since an error of url's own would repeat the URL, and the password with it.
 type AgentToolsetSpecApplyConfiguration struct {
 	// url of the MCP server, such as `http://tools.default.svc:8080/mcp`.
 	URL *string `json:"url,omitempty"`
 	// transport of the MCP server.
 	Transport *apiv1alpha1.ToolTransport `json:"transport,omitempty"`
-	// headers are extra headers of every request.
+	// headers are extra headers of every request. The protocol's own cannot be set.
 	Headers []HTTPHeaderApplyConfiguration `json:"headers,omitempty"`
 	// credentialsRef names the Secret key that holds a bearer token.
 	CredentialsRef *SecretKeyReferenceApplyConfiguration `json:"credentialsRef,omitempty"`

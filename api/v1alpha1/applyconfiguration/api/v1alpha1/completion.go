@@ -15,7 +15,7 @@ import (
 type CompletionApplyConfiguration struct {
 	// strategy says who decides.
 	Strategy *apiv1alpha1.CompletionStrategy `json:"strategy,omitempty"`
-	// judge is the second model of the strategies Judge and SignalThenJudge.
+	// judge is the second model of the strategies Judge and SignalThenJudge. Strategy Signal, the default, takes none.
 	Judge *JudgeApplyConfiguration `json:"judge,omitempty"`
 	// stopWhen is a CEL expression over response (string), iteration (int), usage (inputTokens, outputTokens, totalTokens) and
 	// toolCalls (list of name, arguments). When it is true after a turn, the task is Completed.
