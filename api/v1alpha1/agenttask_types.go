@@ -10,20 +10,20 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.completion) || !has(self.completion.strategy) || self.completion.strategy == 'Signal' || has(self.completion.judge)",message="spec.completion.judge is missing: strategy Judge or SignalThenJudge needs it; set spec.completion.judge.modelRef.name, or use strategy Signal"
 // +kubebuilder:validation:XValidation:rule="!has(self.resumeInputID) || has(self.resumeInput)",message="spec.resumeInputID names a question, but spec.resumeInput holds no answer: set both, or neither"
 type AgentTaskSpec struct {
-	// prompt is the task, in the user's words. It cannot be changed once the task has started.
+	// prompt is the task, in the user's words. It cannot be changed once status.startTime is set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
 	// +kubebuilder:validation:XValidation:rule="self.trim().size() > 0",message="spec.prompt is blank: write what the agent should do"
 	// +required
 	Prompt string `json:"prompt,omitempty"`
 
-	// instructions are extra system instructions. They cannot be changed once the task has started.
+	// instructions are extra system instructions. They cannot be changed once status.startTime is set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Instructions string `json:"instructions,omitempty"`
 
-	// modelRef names the AgentModel in the same namespace that runs the task. It cannot be changed once the task has started.
+	// modelRef names the AgentModel in the same namespace that runs the task. It cannot be changed once status.startTime is set.
 	// Unset: the AgentModel named `default` in the namespace, else the operator's --default-model.
 	// +optional
 	ModelRef *LocalReference `json:"modelRef,omitempty"`

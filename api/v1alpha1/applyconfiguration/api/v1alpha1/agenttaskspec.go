@@ -15,11 +15,11 @@ import (
 //
 // AgentTaskSpec is what a user asks for: a prompt, and the limits within which an agent may work on it.
 type AgentTaskSpecApplyConfiguration struct {
-	// prompt is the task, in the user's words. It cannot be changed once the task has started.
+	// prompt is the task, in the user's words. It cannot be changed once status.startTime is set.
 	Prompt *string `json:"prompt,omitempty"`
-	// instructions are extra system instructions. They cannot be changed once the task has started.
+	// instructions are extra system instructions. They cannot be changed once status.startTime is set.
 	Instructions *string `json:"instructions,omitempty"`
-	// modelRef names the AgentModel in the same namespace that runs the task. It cannot be changed once the task has started.
+	// modelRef names the AgentModel in the same namespace that runs the task. It cannot be changed once status.startTime is set.
 	// Unset: the AgentModel named `default` in the namespace, else the operator's --default-model.
 	ModelRef *LocalReferenceApplyConfiguration `json:"modelRef,omitempty"`
 	// toolsets are the AgentToolsets in the same namespace whose tools the agent may call.
