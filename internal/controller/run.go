@@ -206,8 +206,8 @@ func (t *run) act() (loop.Step, error) {
 // slowCall is after how long a running call is told of. Most tasks that run on a fast model never need that write.
 const slowCall = 100 * time.Millisecond
 
-// startTries is how often the write that tells of a task's start gives way: about two seconds.
-const startTries = 20
+// startTries is how often the write that tells of a task's start gives way: about five seconds.
+const startTries = 50
 
 // writeIfSlow writes the status as it stands before a call, such as phase Running or the turn before, once the call takes
 // longer than a moment and the journals leave room for it: so no turn waits for it. What a user acts on, such as that a
@@ -219,6 +219,7 @@ func (t *run) writeIfSlow() (wait func()) {
 		return func() {}
 	}
 	after, first := slowCall, base.Status.StartTime == nil
+	atOnce := urgent(&base.Status, &want) && want.Phase != v1alpha1.PhasePending // that it is about to start is no news
 	if base.Status.Phase == want.Phase {
 		after = max(after, progressLag*t.StatusInterval-t.Clock.Now().Sub(t.s.writtenAt))
 	}
@@ -234,7 +235,7 @@ func (t *run) writeIfSlow() (wait func()) {
 			case <-timer.C:
 			}
 			// The start is told at last even so: it is from then on that the prompt is fixed.
-			if urgent(&base.Status, &want) || t.progress.allow() || first && tries > startTries {
+			if atOnce || t.progress.allow() || first && tries > startTries {
 				break
 			}
 			timer.Reset(progressPause)
