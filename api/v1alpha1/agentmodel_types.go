@@ -22,6 +22,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || !has(self.scripted)",message="spec.scripted is only for provider Scripted: remove it, or set spec.provider to Scripted"
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || has(self.model)",message="spec.model is missing: write the provider's name of the model"
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || has(self.endpoint) || has(self.credentialsRef) || has(self.headers)",message="spec.credentialsRef is missing: the provider's own endpoint needs a key; name a Secret, or set spec.endpoint for a server without one"
+// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || !self.endpoint.matches('^[^/?#]*//[^/?#]*@')",fieldPath=".endpoint",message="spec.endpoint must not carry credentials: take them out of the URL, and use spec.credentialsRef or spec.headers"
 type AgentModelSpec struct {
 	// provider is the wire format: OpenAI (and every compatible server, with endpoint), Anthropic, Gemini, or Scripted.
 	// +required

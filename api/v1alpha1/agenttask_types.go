@@ -150,9 +150,10 @@ type ToolsetReference struct {
 	// allow are globs of tool names. Only tools that match one may be called. Unset: all that the toolset allows.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'(?s)^([^\\\[]|\\.|\[(\^([^\\\]\-]|\\.)|([^\\\]\^\-]|\\.))(-([^\\\]\-]|\\.))?(([^\\\]\-]|\\.)(-([^\\\]\-]|\\.))?)*\])*$')`,message=`spec.toolsets allow holds a glob that cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`
 	// +optional
 	Allow []string `json:"allow,omitempty"`
 

@@ -51,23 +51,29 @@ func script(r *fakechat.Request) fakechat.Reply {
 }
 
 func TestNothingIsLostAndNothingIsDoneTwice(t *testing.T) {
-	ctrl.SetLogger(logr.Discard())
 	t.Logf("seed %d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 1))
-	cluster := harness.Start(t)
-	effects := newEffects()
-	tools := httptest.NewServer(effects.handler())
-	defer tools.Close()
-	chat := fakechat.New(script)
-	models := httptest.NewServer(chat)
-	defer models.Close()
-
-	create(t, cluster.Client, models.URL, tools.URL)
+	cluster, chat, effects := world(t)
 	pair := startFleet(t, cluster, 2, leased...)
 	defer pair.stop()
 	pair.chaos(t, cluster, random)
 	pair.awaitAll(t)
 	verify(t, cluster, chat, effects)
+}
+
+// world is a cluster with the tasks, and the servers that they use.
+func world(t *testing.T) (*harness.Cluster, *fakechat.Server, *effects) {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard())
+	cluster := harness.Start(t)
+	e := newEffects()
+	tools := httptest.NewServer(e.handler())
+	t.Cleanup(func() { tools.CloseClientConnections(); tools.Close() })
+	chat := fakechat.New(script)
+	models := httptest.NewServer(chat)
+	t.Cleanup(func() { models.CloseClientConnections(); models.Close() })
+	create(t, cluster.Client, models.URL, tools.URL)
+	return cluster, chat, e
 }
 
 func create(t *testing.T, c client.Client, modelURL, toolURL string) {

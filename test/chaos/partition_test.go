@@ -3,15 +3,8 @@
 package chaos
 
 import (
-	"net/http/httptest"
 	"testing"
 	"time"
-
-	"github.com/go-logr/logr"
-	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
-	"github.com/agentloop-dev/agenttask-operator/test/harness"
 )
 
 // A paid reply is kept in memory, and its append is tried again, for as long as the operator may hold its tasks.
@@ -33,15 +26,7 @@ func TestThirtySecondsWithoutAnAPIServerCostNoCall(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Log(test.why)
-			ctrl.SetLogger(logr.Discard())
-			cluster := harness.Start(t)
-			effects := newEffects()
-			tools := httptest.NewServer(effects.handler())
-			defer tools.Close()
-			chat := fakechat.New(script)
-			models := httptest.NewServer(chat)
-			defer models.Close()
-			create(t, cluster.Client, models.URL, tools.URL)
+			cluster, chat, effects := world(t)
 			managers := startFleet(t, cluster, test.managers, test.args...)
 			defer managers.stop()
 			for chat.Calls() < int64(*tasks) { // all are under way

@@ -61,6 +61,8 @@ func TestBadInputIsRefusedWithWhatToWriteInstead(t *testing.T) {
 		"unknown provider":       {"AgentModel", `{provider: Oracle, model: x}`, `supported values: "OpenAI", "Anthropic", "Gemini", "Scripted"`},
 		"endpoint no URL":        {"AgentModel", `{provider: OpenAI, model: x, endpoint: "llm:8000"}`, "spec.endpoint must be an http or https URL"},
 		"endpoint a file":        {"AgentModel", `{provider: OpenAI, model: x, endpoint: "file:///etc/passwd"}`, "spec.endpoint must be an http or https URL"},
+		"endpoint with a key":    {"AgentModel", `{provider: OpenAI, model: x, endpoint: "https://user:pass@llm/v1"}`, "spec.endpoint must not carry credentials"}, // it would stand in the clear
+		"task allow [":           {"AgentTask", `{prompt: p, toolsets: [{name: ops, allow: ["get_["]}]}`, "spec.toolsets allow" + noGlob},                          // the task would wait for ever
 		"script without replies": {"AgentModel", `{provider: Scripted}`, "spec.scripted is missing"},
 		"script elsewhere":       {"AgentModel", `{provider: OpenAI, model: x, scripted: {replies: [{text: x}]}}`, "spec.scripted is only for provider Scripted"},
 		"temperature no number":  {"AgentModel", `{provider: OpenAI, model: x, parameters: {temperature: hot}}`, "spec.parameters.temperature"},
