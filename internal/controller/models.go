@@ -163,7 +163,7 @@ func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resol
 }
 
 func invalidModel(name string, err error) *Waiting {
-	return &Waiting{Reason: "ModelInvalid", Message: fmt.Sprintf("AgentModel %q cannot be used: %s. Correct it, and the task goes on.", name, loop.Cut(err.Error(), 300))}
+	return &Waiting{Reason: "ModelInvalid", Message: fmt.Sprintf("AgentModel %q cannot be used: %s."+goesOn, name, loop.Cut(err.Error(), 300))}
 }
 
 func newProvider(p v1alpha1.Provider, cfg model.Config) (loop.Model, error) {

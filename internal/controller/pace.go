@@ -76,6 +76,19 @@ type slots chan struct{}
 // that had it is written to its journal. No more than those wait for a slot, past the queue and its priorities.
 func (s slots) workers() int { return cap(s) + cap(s)/4 + 1 }
 
+// try takes a slot if one is free and the operator is not to stop, and returns how to give it back; else nil.
+func (s slots) try(ctx context.Context) (free func()) {
+	if ctx.Err() != nil {
+		return nil
+	}
+	select {
+	case s <- struct{}{}:
+		return func() { <-s }
+	default:
+		return nil
+	}
+}
+
 // take waits for a slot, and returns how to give it back; nil when the operator stops or the task is interrupted first.
 func (s slots) take(ctx, call context.Context) (free func()) {
 	select {

@@ -27,8 +27,6 @@ type plan struct {
 	waiting *Waiting
 	// invalid: the spec can never run.
 	invalid *loop.Finished
-	// held: nothing may be concluded until the spec is corrected.
-	held bool
 	// notice is worth telling though the task goes on, such as a toolset that is away.
 	notice *Waiting
 	tools  *mcp.Set
@@ -59,14 +57,16 @@ func (r *TaskReconciler) resolve(ctx context.Context, task *v1alpha1.AgentTask, 
 		return &p.spec
 	}
 	c := s.compile(task)
-	p.spec.StopWhen, p.spec.Output, p.invalid = c.stopWhen, c.output, c.invalid
-	if p.invalid != nil && s.state.Started() {
+	p.spec.StopWhen, p.spec.Output = c.stopWhen, c.output
+	switch {
+	case c.invalid != nil && s.state.Started():
 		// A slip in an edit must not end what is paid for.
-		p.waiting, p.held, p.invalid = &Waiting{Reason: string(p.invalid.Cause), Message: p.invalid.Message + goesOn, Held: true}, true, nil
+		p.waiting = &Waiting{Reason: string(c.invalid.Cause), Message: c.invalid.Message + goesOn, Held: true}
 		return p, nil
-	}
-	if p.invalid != nil {
-		p.invalid.Message += " Correct it and create the task anew."
+	case c.invalid != nil:
+		end := *c.invalid // the session keeps its own
+		end.Message += " Correct it and create the task anew."
+		p.invalid = &end
 		return p, nil
 	}
 	if err := r.resolveModels(ctx, task, p); err != nil {

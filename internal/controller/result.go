@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -219,7 +220,7 @@ func (r *TaskReconciler) reportUnreadable(ctx context.Context, task *v1alpha1.Ag
 	log.FromContext(ctx).Error(err, "A journal cannot be read")
 	want := task.Status.DeepCopy()
 	want.Message, want.ObservedGeneration = w.Message, task.Generation
-	want.Phase = v1alpha1.AgentTaskPhase(orText(string(want.Phase), string(v1alpha1.PhasePending)))
+	want.Phase = cmp.Or(want.Phase, v1alpha1.PhasePending)
 	want.Conditions = conditions(*want, Projection{State: &loop.State{}, Waiting: w, Now: r.Clock.Now()})
 	_, err = r.writeStatus(ctx, task, &session{}, *want, false)
 	return again(damagedPause), err

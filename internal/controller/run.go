@@ -79,7 +79,7 @@ func (r *TaskReconciler) turnOf(ctx, call context.Context, task *v1alpha1.AgentT
 		return out
 	}
 	out.waiting = out.plan.waiting
-	if out.plan.held && !out.plan.spec.Cancel {
+	if w := out.waiting; w != nil && w.Held && !out.plan.spec.Cancel {
 		out.next = loop.Action{Kind: loop.ActionWait}
 		return out
 	}
@@ -111,8 +111,10 @@ func (t *run) fence() (loop.Action, error) {
 		return next, nil
 	}
 	acts := isCall(next)
-	if t.p.invalid == nil && next.Kind != loop.ActionEmit && (!acts || t.p.waits()) || acts && t.p.invalid == nil && !t.takeSlot() {
-		return next, nil
+	if t.p.invalid == nil {
+		if next.Kind != loop.ActionEmit && (!acts || t.p.waits()) || acts && !t.takeSlot() {
+			return next, nil
+		}
 	}
 	step, err := t.p.engine.Open(t.s.state, &t.p.spec, loop.Opened{Holder: t.Holder, ToolDigests: t.p.toolDigests(t.s.state)})
 	if err != nil {
@@ -184,6 +186,9 @@ func (t *run) seen(step *loop.Step) error {
 // interrupted, or its time is up.
 func (t *run) takeSlot() bool {
 	if t.free != nil {
+		return true
+	}
+	if t.free = t.slots.try(t.ctx); t.free != nil {
 		return true
 	}
 	defer t.writeIfSlow()()

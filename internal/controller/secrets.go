@@ -104,7 +104,7 @@ func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id st
 const reasonToolsetInvalid = "ToolsetInvalid"
 
 func invalidToolset(name string, err error) *Waiting {
-	return &Waiting{Reason: reasonToolsetInvalid, Message: fmt.Sprintf("AgentToolset %q cannot be used: %s. Correct it, and the task goes on.", name, loop.Cut(err.Error(), 500))}
+	return &Waiting{Reason: reasonToolsetInvalid, Message: fmt.Sprintf("AgentToolset %q cannot be used: %s."+goesOn, name, loop.Cut(err.Error(), 500))}
 }
 
 func credentialsDigest(key string, headers map[string]string) string {

@@ -145,11 +145,7 @@ func (r *TaskReconciler) open(ctx context.Context, task *v1alpha1.AgentTask) (*s
 	if task.Status.ObservedGeneration > 0 {
 		return r.load(ctx, task)
 	}
-	state, err := loop.Fold(nil)
-	if err != nil {
-		return nil, err
-	}
-	s := &session{uid: task.UID, journal: r.Journals.Begin(refOf(task)), state: state, unread: true}
+	s := &session{uid: task.UID, journal: r.Journals.Begin(refOf(task)), state: &loop.State{}, unread: true}
 	r.sessions.put(keyOf(task), s)
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -84,7 +85,7 @@ func message(p Projection) string {
 	s := p.State
 	switch {
 	case s.End != nil:
-		return orText(loop.Cut(s.End.Message, 2000), "The task has ended.")
+		return cmp.Or(loop.Cut(s.End.Message, 2000), "The task has ended.")
 	case p.Waiting != nil && p.Waiting.Held:
 		return loop.Cut(p.Waiting.Message, 2000)
 	case s.Question != nil && s.Question.Kind == loop.QuestionApproval:
@@ -196,13 +197,6 @@ func changed(was, now *v1alpha1.AgentTaskStatus) bool {
 		a.ActiveSeconds, b.ActiveSeconds = nil, nil
 	}
 	return !equality.Semantic.DeepEqual(a, b)
-}
-
-func orText(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -22,7 +22,7 @@ import (
 // follow from the task's UID.
 type Tracer struct{ tracer trace.Tracer }
 
-// NewTracer makes a Tracer of a provider that uses NewIDs for its ids.
+// NewTracer makes a Tracer of a provider that was made with WithIDs.
 func NewTracer(p trace.TracerProvider) *Tracer {
 	return &Tracer{tracer: p.Tracer("github.com/agentloop-dev/agenttask-operator")}
 }

@@ -96,6 +96,20 @@ func TestEndlessResultIsGivenUpAndHarmsNoOtherCall(t *testing.T) {
 	}
 }
 
+// interruptWait calls the tool wait, cancels the task while it runs, and expects that both sides are told. The context is the
+// cancelled task's.
+func interruptWait(t *testing.T, p *Pool, cfg Config, ran *counter) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	results := make(chan loop.ToolResult, 1)
+	go func() { results <- p.Call(ctx, "k", cfg, "wait", "") }()
+	ran.wait(t, "wait")
+	cancel(loop.ErrCancelled)
+	wantContent(t, receive(t, results, "the interrupted call"), true, "the task was cancelled", "outcome is unknown")
+	ran.wait(t, "cancelled")
+	return ctx
+}
+
 func TestCallsEndWithTimeoutAndContext(t *testing.T) {
 	for name, dialect := range dialects() {
 		t.Run(name, func(t *testing.T) {
@@ -106,13 +120,7 @@ func TestCallsEndWithTimeoutAndContext(t *testing.T) {
 			p := newPool(t)
 			wantTools(t, p, cfg, "echo", "fail", "wait")
 
-			ctx, cancel := context.WithCancelCause(t.Context())
-			results := make(chan loop.ToolResult, 1)
-			go func() { results <- p.Call(ctx, "k", cfg, "wait", "") }()
-			ran.wait(t, "wait")
-			cancel(loop.ErrCancelled)
-			wantContent(t, receive(t, results, "the interrupted call"), true, "the task was cancelled", "outcome is unknown")
-			ran.wait(t, "cancelled")
+			ctx := interruptWait(t, p, cfg, &ran)
 
 			short := cfg
 			short.CallTimeout = 50 * time.Millisecond
@@ -140,13 +148,7 @@ func TestCallInterruptedBeforeItsPostIsAnsweredIsCancelledAtTheServer(t *testing
 	}))
 	cfg.Transport = SSE
 	p := newPool(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	results := make(chan loop.ToolResult, 1)
-	go func() { results <- p.Call(ctx, "k", cfg, "wait", "") }()
-	ran.wait(t, "wait")
-	cancel(loop.ErrCancelled)
-	wantContent(t, receive(t, results, "the interrupted call"), true, "the task was cancelled", "outcome is unknown")
-	ran.wait(t, "cancelled")
+	interruptWait(t, p, cfg, &ran)
 	wantContent(t, echo(t.Context(), p, cfg, "still"), false, "still")
 	if n := sessions.Load(); n != 1 {
 		t.Errorf("%d sessions, want 1", n)
