@@ -55,6 +55,18 @@ func TestATranscriptBelongsToItsTask(t *testing.T) {
 	}
 }
 
+func TestAppendsAreNotTrackedFieldByField(t *testing.T) {
+	f := newFixture(t)
+	f.scripted("Working.", "TASK_COMPLETE: done")
+	f.task("untracked")
+	f.awaitExit("untracked", v1alpha1.ExitCompleted)
+	var segments v1alpha1.AgentTranscriptList
+	f.must(kube.List(f.ctx, &segments, client.InNamespace(f.namespace)))
+	if len(segments.Items) != 1 || len(segments.Items[0].ManagedFields) > 0 {
+		t.Errorf("got %+v, want one segment without managed fields", segments.Items)
+	}
+}
+
 func TestWhatEndedStaysAsItEnded(t *testing.T) {
 	f := newFixture(t)
 	f.scripted("TASK_COMPLETE: done")

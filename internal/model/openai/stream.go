@@ -20,6 +20,7 @@ import (
 // readStream reads events into the assembler until the stream says that it is over, and tells what went wrong. The SDK's
 // own Stream does not tell an end from a connection that closed.
 func readStream(ctx context.Context, events ssestream.Decoder, a *assembler, onBytes func(int)) *loop.ModelError {
+	var chunk sdk.ChatCompletionChunk // one for all: it is large
 	for events.Next() {
 		event := events.Event()
 		data := bytes.TrimSpace(event.Data)
@@ -27,7 +28,7 @@ func readStream(ctx context.Context, events ssestream.Decoder, a *assembler, onB
 			a.completed = true
 			return nil
 		}
-		if err := readEvent(data, event.Type, a, onBytes); err != nil {
+		if err := readEvent(data, event.Type, &chunk, a, onBytes); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -43,13 +44,13 @@ func readStream(ctx context.Context, events ssestream.Decoder, a *assembler, onB
 	return model.ErrorFromTransport(ctx, io.ErrUnexpectedEOF)
 }
 
-// readEvent reads one event.
-func readEvent(data []byte, eventType string, a *assembler, onBytes func(int)) *loop.ModelError {
+// readEvent reads one event, into chunk.
+func readEvent(data []byte, eventType string, chunk *sdk.ChatCompletionChunk, a *assembler, onBytes func(int)) *loop.ModelError {
 	if e, ok := parseStreamError(data, eventType); ok {
 		return e.modelError(0, nil)
 	}
-	var chunk sdk.ChatCompletionChunk
-	if err := json.Unmarshal(data, &chunk); err != nil {
+	*chunk = sdk.ChatCompletionChunk{}
+	if err := json.Unmarshal(data, chunk); err != nil {
 		return model.ErrorInvalidReply(0, "an event of its stream is no JSON")
 	}
 	a.usage = laterUsage(a.usage, chunk.Usage)
@@ -128,8 +129,12 @@ func contentOf(text string, field respjson.Field) (string, string) {
 // reasoningOf finds what a model thought, in the fields that compatible servers put it. Those that fill both repeat it.
 func reasoningOf(extra map[string]respjson.Field) string {
 	for _, name := range []string{"reasoning_content", "reasoning"} {
+		field, ok := extra[name]
+		if !ok {
+			continue
+		}
 		var text string
-		if json.Unmarshal([]byte(extra[name].Raw()), &text) == nil && text != "" {
+		if json.Unmarshal([]byte(field.Raw()), &text) == nil && text != "" {
 			return text
 		}
 	}
