@@ -42,6 +42,10 @@ chart-test: ## The Helm chart, config/default and the GitOps recipes, on a real 
 image: ## The multi-arch image, as an OCI layout in dist/.
 	hack/image/build.sh
 
+.PHONY: image-test
+image-test: ## What builds and looks into the image.
+	cd hack/image && go test -race ./...
+
 .PHONY: cover
 cover: ## Statement coverage of the loop.
 	go test -coverprofile=cover.out -coverpkg=./internal/loop/... ./internal/loop/...

@@ -10,4 +10,7 @@ if [ ! -x "$bin" ]; then
 	(cd hack/lint && go build -o "$bin.$$" sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter)
 	mv "$bin.$$" "$bin"
 fi
-exec "$bin" run "$@"
+# Each module by itself, all with the configuration of the first.
+for module in . hack/image test/chart; do
+	(cd "$module" && "$bin" run "$@")
+done

@@ -109,7 +109,7 @@ func fileSystem(image v1.Image) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for entries := tar.NewReader(reader); ; {
 		header, err := entries.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return out, nil
 		}
 		if err != nil {

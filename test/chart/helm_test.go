@@ -2,6 +2,7 @@ package chart
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -104,7 +105,7 @@ func parse(stream string) ([]*unstructured.Unstructured, error) {
 	for docs := yamlutil.NewDocumentDecoder(io.NopCloser(strings.NewReader(stream))); ; {
 		buf := make([]byte, 1<<20)
 		n, err := docs.Read(buf)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return out, nil
 		}
 		if err != nil {
