@@ -90,7 +90,7 @@ type AgentModelSpec struct {
 	// +optional
 	Limits *ModelLimits `json:"limits,omitempty"`
 
-	// pricing gives status.usage.cost of the tasks that use this model.
+	// pricing gives status.usage.cost of the tasks that use this model, as theirs or as their judge's.
 	// +optional
 	Pricing *Pricing `json:"pricing,omitempty"`
 

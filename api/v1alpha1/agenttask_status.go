@@ -169,7 +169,8 @@ type TokenUsage struct {
 	// +optional
 	Estimated *bool `json:"estimated,omitempty"`
 
-	// cost by the AgentModel's pricing, an exact decimal in its currency. Empty without pricing.
+	// cost by the pricing of the AgentModel, and of the judge's for what the judge used: an exact decimal in their currency.
+	// Empty when one of them has no pricing.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +optional

@@ -8,10 +8,32 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
-// cost is what tokens cost, as an exact decimal. Empty without prices.
-func cost(u loop.Usage, p *v1alpha1.Pricing) string {
-	if p == nil {
+// cost is what a task's tokens cost, the judge's by the prices of its own model, as an exact decimal. Empty when prices are
+// missing.
+func cost(s *loop.State, prices, judgePrices *v1alpha1.Pricing) string {
+	own := loop.Usage{
+		InputTokens:       s.Usage.InputTokens - s.JudgeUsage.InputTokens,
+		CachedInputTokens: s.Usage.CachedInputTokens - s.JudgeUsage.CachedInputTokens,
+		OutputTokens:      s.Usage.OutputTokens - s.JudgeUsage.OutputTokens,
+	}
+	sum := price(own, prices)
+	if sum != nil && s.JudgeUsage.Reported() {
+		judge := price(s.JudgeUsage, judgePrices)
+		if judge == nil {
+			return ""
+		}
+		sum.Add(sum, judge)
+	}
+	if sum == nil {
 		return ""
+	}
+	return decimal(sum)
+}
+
+// price is what tokens cost, nil without prices.
+func price(u loop.Usage, p *v1alpha1.Pricing) *big.Rat {
+	if p == nil {
+		return nil
 	}
 	cachedPrice := p.InputPerMillion
 	if p.CachedInputPerMillion != nil {
@@ -26,13 +48,13 @@ func cost(u loop.Usage, p *v1alpha1.Pricing) string {
 		{u.CachedInputTokens, cachedPrice},
 		{u.OutputTokens, p.OutputPerMillion},
 	} {
-		price, ok := new(big.Rat).SetString(part.price)
+		each, ok := new(big.Rat).SetString(part.price)
 		if !ok {
-			return "" // the API server admits decimals only
+			return nil // the API server admits decimals only
 		}
-		sum.Add(sum, price.Mul(price, big.NewRat(max(0, part.tokens), 1_000_000)))
+		sum.Add(sum, each.Mul(each, big.NewRat(max(0, part.tokens), 1_000_000)))
 	}
-	return decimal(sum)
+	return sum
 }
 
 // decimal writes a sum of decimals, which has finitely many digits, without trailing zeros.

@@ -21,8 +21,9 @@ type plan struct {
 	spec   loop.Spec
 	engine *loop.Engine
 	// model is the AgentModel's name, for people.
-	model   string
-	pricing *v1alpha1.Pricing
+	model string
+	// pricing are its prices, judgePricing those of the model that judges.
+	pricing, judgePricing *v1alpha1.Pricing
 	// waiting: something is not there yet, so no call can be made.
 	waiting *Waiting
 	// invalid: the spec can never run.
@@ -177,6 +178,7 @@ func (r *TaskReconciler) resolveModels(ctx context.Context, task *v1alpha1.Agent
 		return err
 	}
 	p.model, p.pricing, p.engine.Model = m.displayName(task.Namespace), m.object.Spec.Pricing, m.model
+	p.judgePricing = p.pricing
 	p.queues = append(p.queues, m.queue)
 	p.spec.ContextWindowTokens = deref(m.object.Spec.ContextWindowTokens)
 	if params := m.object.Spec.Parameters; params != nil {
@@ -194,6 +196,7 @@ func (r *TaskReconciler) resolveModels(ctx context.Context, task *v1alpha1.Agent
 		return err
 	}
 	p.engine.Judge, p.spec.OwnJudge = judge.model, true
+	p.judgePricing = judge.object.Spec.Pricing
 	p.queues = append(p.queues, judge.queue)
 	return nil
 }

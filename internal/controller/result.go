@@ -63,7 +63,7 @@ func (r *TaskReconciler) report(ctx context.Context, task *v1alpha1.AgentTask, o
 // project makes the status of what the session's journal says.
 func (r *TaskReconciler) project(base *v1alpha1.AgentTask, s *session, p *plan, waiting *Waiting) v1alpha1.AgentTaskStatus {
 	return ProjectStatus(&base.Status, Projection{
-		State: s.state, Stats: s.journal.Stats(), Model: p.model, Pricing: p.pricing, Waiting: waiting,
+		State: s.state, Stats: s.journal.Stats(), Model: p.model, Pricing: p.pricing, JudgePricing: p.judgePricing, Waiting: waiting,
 		InputTimeout: p.spec.InputTimeout, Generation: base.Generation, Now: r.Clock.Now(),
 	})
 }

@@ -28,9 +28,10 @@ func (w *Waiting) Error() string { return w.Message }
 type Projection struct {
 	State *loop.State
 	Stats transcript.Stats
-	// Model is the AgentModel's name, Pricing its prices; both may be empty.
-	Model   string
-	Pricing *v1alpha1.Pricing
+	// Model is the AgentModel's name, empty while it is not known.
+	Model string
+	// Pricing are its prices, JudgePricing those of the model that judges; nil for none.
+	Pricing, JudgePricing *v1alpha1.Pricing
 	// Waiting is why the task does not go on by itself, nil for none.
 	Waiting *Waiting
 	// InputTimeout gives the open question its deadline.
@@ -44,7 +45,7 @@ func ProjectStatus(before *v1alpha1.AgentTaskStatus, p Projection) v1alpha1.Agen
 	s := p.State
 	st := v1alpha1.AgentTaskStatus{
 		Phase: phase(s), ExitReason: v1alpha1.LoopExitReason(s.ExitReason()), Message: message(p),
-		Iterations: ptr(int32(s.Iterations)), Usage: usage(s, p.Pricing), InputRequest: inputRequest(p),
+		Iterations: ptr(int32(s.Iterations)), Usage: usage(before.Usage, p), InputRequest: inputRequest(p),
 		Model: before.Model, ObservedGeneration: p.Generation, Conditions: before.Conditions,
 	}
 	if p.Model != "" {
@@ -104,15 +105,18 @@ func message(p Projection) string {
 	return "The task is about to start."
 }
 
-func usage(s *loop.State, pricing *v1alpha1.Pricing) *v1alpha1.TokenUsage {
-	u := s.Usage
+func usage(before *v1alpha1.TokenUsage, p Projection) *v1alpha1.TokenUsage {
+	u := p.State.Usage
 	out := &v1alpha1.TokenUsage{
 		InputTokens: &u.InputTokens, OutputTokens: &u.OutputTokens, CachedInputTokens: &u.CachedInputTokens, TotalTokens: ptr(u.Total()),
 	}
 	if u.Estimated {
 		out.Estimated = ptr(true)
 	}
-	out.Cost = cost(u, pricing)
+	out.Cost = cost(p.State, p.Pricing, p.JudgePricing)
+	if p.Model == "" && before != nil && deref(before.TotalTokens) == u.Total() {
+		out.Cost = before.Cost // the prices are not known now
+	}
 	return out
 }
 

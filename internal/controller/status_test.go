@@ -107,19 +107,35 @@ func TestWhatIsShownFitsWhatTheAPIAdmits(t *testing.T) {
 
 func TestCostsAreExact(t *testing.T) {
 	cached := "0.075"
+	dear := &v1alpha1.Pricing{InputPerMillion: "3", OutputPerMillion: "15"}
+	cheap := &v1alpha1.Pricing{InputPerMillion: "0.15", OutputPerMillion: "0.6"}
 	for name, tc := range map[string]struct {
-		usage   loop.Usage
-		pricing *v1alpha1.Pricing
-		want    string
+		usage, judge         loop.Usage
+		pricing, judgePrices *v1alpha1.Pricing
+		want                 string
 	}{
-		"no prices":    {loop.Usage{InputTokens: 10}, nil, ""},
-		"nothing used": {loop.Usage{}, &v1alpha1.Pricing{InputPerMillion: "3", OutputPerMillion: "15"}, "0"},
-		"one token":    {loop.Usage{InputTokens: 1}, &v1alpha1.Pricing{InputPerMillion: "0.15", OutputPerMillion: "0.6"}, "0.00000015"},
-		"whole":        {loop.Usage{OutputTokens: 2_000_000}, &v1alpha1.Pricing{InputPerMillion: "3", OutputPerMillion: "15"}, "30"},
-		"cached":       {loop.Usage{InputTokens: 1_000_000, CachedInputTokens: 400_000}, &v1alpha1.Pricing{InputPerMillion: "0.15", CachedInputPerMillion: &cached, OutputPerMillion: "1"}, "0.12"},
+		"no prices":                 {usage: loop.Usage{InputTokens: 10}},
+		"nothing used":              {pricing: dear, want: "0"},
+		"one token":                 {usage: loop.Usage{InputTokens: 1}, pricing: cheap, want: "0.00000015"},
+		"whole":                     {usage: loop.Usage{OutputTokens: 2_000_000}, pricing: dear, want: "30"},
+		"cached":                    {usage: loop.Usage{InputTokens: 1_000_000, CachedInputTokens: 400_000}, pricing: &v1alpha1.Pricing{InputPerMillion: "0.15", CachedInputPerMillion: &cached, OutputPerMillion: "1"}, want: "0.12"},
+		"a judge by its own prices": {usage: loop.Usage{InputTokens: 3_000_000}, judge: loop.Usage{InputTokens: 1_000_000}, pricing: dear, judgePrices: cheap, want: "6.15"},
+		"a judge without prices":    {usage: loop.Usage{InputTokens: 3_000_000}, judge: loop.Usage{InputTokens: 1_000_000}, pricing: dear},
+		"a judge without prices that used nothing": {usage: loop.Usage{InputTokens: 1_000_000}, pricing: dear, want: "3"},
 	} {
-		if got := cost(tc.usage, tc.pricing); got != tc.want {
+		if got := cost(&loop.State{Usage: tc.usage, JudgeUsage: tc.judge}, tc.pricing, tc.judgePrices); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestCostStaysWhileTheModelIsAway(t *testing.T) {
+	tokens := int64(10)
+	before := v1alpha1.AgentTaskStatus{Usage: &v1alpha1.TokenUsage{TotalTokens: &tokens, Cost: "0.5"}}
+	for used, want := range map[int64]string{10: "0.5", 11: ""} {
+		st := ProjectStatus(&before, Projection{State: &loop.State{Usage: loop.Usage{InputTokens: used}}, Now: start})
+		if st.Usage.Cost != want {
+			t.Errorf("%d tokens: cost %q, want %q", used, st.Usage.Cost, want)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (s *State) applyOpened(e *Event) {
 }
 
 func (s *State) applyReplied(r *ModelReplied) {
-	s.Usage = s.Usage.Add(r.Reply.Usage)
+	s.use(r.Purpose, r.Reply.Usage)
 	s.countCall(r.Purpose)
 	s.Failures, s.RetryAt, s.LastFailure = 0, time.Time{}, nil
 	switch r.Purpose {
@@ -145,8 +145,15 @@ func (s *State) applyReplied(r *ModelReplied) {
 	}
 }
 
+func (s *State) use(p Purpose, u Usage) {
+	s.Usage = s.Usage.Add(u)
+	if p == PurposeJudge {
+		s.JudgeUsage = s.JudgeUsage.Add(u)
+	}
+}
+
 func (s *State) applyFailed(f *ModelFailed) {
-	s.Usage = s.Usage.Add(f.Usage)
+	s.use(f.Purpose, f.Usage)
 	s.LastFailure = f
 	if f.Text != "" && (f.Purpose == PurposeTurn || f.Purpose == PurposeWrapUp) {
 		s.unread = append(s.unread, []string{f.Text})

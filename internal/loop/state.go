@@ -31,6 +31,8 @@ type State struct {
 
 	Iterations int64
 	Usage      Usage
+	// JudgeUsage is the part of Usage that the judge took, whose model may have prices of its own.
+	JudgeUsage Usage
 
 	// Question is what a human is asked, nil for nothing.
 	Question  *Question

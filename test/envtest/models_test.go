@@ -88,18 +88,28 @@ func TestAModelSaysWhyItCannotBeCalled(t *testing.T) {
 	}
 }
 
-func TestCostIsAnExactDecimal(t *testing.T) {
+func TestCostIsAnExactDecimalOfWhatEachModelTook(t *testing.T) {
 	f := newFixture(t)
-	server := httptest.NewServer(fakechat.New(func(*fakechat.Request) fakechat.Reply {
+	server := httptest.NewServer(fakechat.New(func(r *fakechat.Request) fakechat.Reply {
+		if r.Model == "judge" {
+			return fakechat.Reply{Text: `{"answered": true, "reasoning": "it is"}`, In: 1_000_000, Out: 1}
+		}
 		return fakechat.Reply{Text: "TASK_COMPLETE: x", In: 1_234_567, Out: 89_000}
 	}))
 	t.Cleanup(server.Close)
-	f.model("default", v1alpha1.AgentModelSpec{
-		Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: server.URL,
-		Pricing: &v1alpha1.Pricing{InputPerMillion: "0.15", OutputPerMillion: "0.60"},
-	})
+	for name, pricing := range map[string]*v1alpha1.Pricing{
+		"default": {InputPerMillion: "0.15", OutputPerMillion: "0.60"}, "judge": {InputPerMillion: "2", OutputPerMillion: "3"},
+	} {
+		f.model(name, v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderOpenAI, Model: name, Endpoint: server.URL, Pricing: pricing})
+	}
 	f.task("priced")
 	if got := f.awaitExit("priced", v1alpha1.ExitCompleted).Status.Usage.Cost; got != "0.23858505" {
 		t.Errorf("cost %q, want 1.234567 * 0.15 + 0.089 * 0.60 = 0.23858505", got)
+	}
+	f.task("judged", func(s *v1alpha1.AgentTaskSpec) {
+		s.Completion = &v1alpha1.Completion{Strategy: v1alpha1.CompletionSignalThenJudge, Judge: &v1alpha1.Judge{ModelRef: &v1alpha1.LocalReference{Name: "judge"}}}
+	})
+	if got := f.awaitExit("judged", v1alpha1.ExitCompleted).Status.Usage.Cost; got != "2.23858805" {
+		t.Errorf("cost %q, want as much and 1 * 2 + 0.000001 * 3 = 2.23858805", got)
 	}
 }

@@ -39,7 +39,7 @@ type AgentModelSpecApplyConfiguration struct {
 	Retry *RetryPolicyApplyConfiguration `json:"retry,omitempty"`
 	// limits are shared by all tasks that use this model.
 	Limits *ModelLimitsApplyConfiguration `json:"limits,omitempty"`
-	// pricing gives status.usage.cost of the tasks that use this model.
+	// pricing gives status.usage.cost of the tasks that use this model, as theirs or as their judge's.
 	Pricing *PricingApplyConfiguration `json:"pricing,omitempty"`
 	// scripted are the replies of provider Scripted.
 	Scripted *ScriptApplyConfiguration `json:"scripted,omitempty"`

@@ -19,7 +19,8 @@ type TokenUsageApplyConfiguration struct {
 	TotalTokens *int64 `json:"totalTokens,omitempty"`
 	// estimated says that the provider did not report the usage of at least one call, so it was estimated.
 	Estimated *bool `json:"estimated,omitempty"`
-	// cost by the AgentModel's pricing, an exact decimal in its currency. Empty without pricing.
+	// cost by the pricing of the AgentModel, and of the judge's for what the judge used: an exact decimal in their currency.
+	// Empty when one of them has no pricing.
 	Cost *string `json:"cost,omitempty"`
 }
 
