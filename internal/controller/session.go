@@ -145,14 +145,14 @@ func (r *TaskReconciler) open(ctx context.Context, task *v1alpha1.AgentTask) (*s
 	if task.Status.ObservedGeneration > 0 {
 		return r.load(ctx, task)
 	}
-	s := &session{uid: task.UID, journal: r.Journals.Begin(refOf(task)), state: &loop.State{}, unread: true}
+	s := &session{uid: task.UID, journal: r.Journals.Begin(transcript.RefOf(task)), state: &loop.State{}, unread: true}
 	r.sessions.put(keyOf(task), s)
 	return s, nil
 }
 
 // load makes the session of a task from its journal.
 func (r *TaskReconciler) load(ctx context.Context, task *v1alpha1.AgentTask) (*session, error) {
-	journal, events, err := r.Journals.Load(ctx, refOf(task))
+	journal, events, err := r.Journals.Load(ctx, transcript.RefOf(task))
 	if err != nil {
 		return nil, fmt.Errorf("reading the journal: %w", err)
 	}
@@ -167,8 +167,4 @@ func (r *TaskReconciler) load(ctx context.Context, task *v1alpha1.AgentTask) (*s
 	s := &session{uid: task.UID, journal: journal, state: state}
 	r.sessions.put(keyOf(task), s)
 	return s, nil
-}
-
-func refOf(task *v1alpha1.AgentTask) transcript.TaskRef {
-	return transcript.TaskRef{Namespace: task.Namespace, Name: task.Name, UID: task.UID}
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
@@ -31,6 +32,11 @@ const MaxEventBytes = 512 << 10
 type TaskRef struct {
 	Namespace, Name string
 	UID             types.UID
+}
+
+// RefOf names a task that the API server has given its UID.
+func RefOf(task *v1alpha1.AgentTask) TaskRef {
+	return TaskRef{Namespace: task.Namespace, Name: task.Name, UID: task.UID}
 }
 
 // Stats tell how large a journal is.

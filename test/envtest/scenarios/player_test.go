@@ -116,7 +116,7 @@ func (p *player) create() {
 		task.Spec.Toolsets = []v1alpha1.ToolsetReference{{Name: toolset, Required: &required}}
 	}
 	p.must(kube.Create(p.ctx, task))
-	p.uid = transcript.TaskRef{Namespace: task.Namespace, Name: task.Name, UID: task.UID}
+	p.uid = transcript.RefOf(task)
 	p.generation = task.Generation
 }
 
