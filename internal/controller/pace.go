@@ -15,7 +15,7 @@ const (
 	busyAppends = 40
 	// progressWrites bounds, over all tasks, the status writes a second that only tell of progress while it is busy: then its
 	// time is for the journals.
-	progressWrites = 25
+	progressWrites = 10
 	// progressPause is when a write that had to give way is tried again.
 	progressPause = 100 * time.Millisecond
 	// progressLag is how many status intervals the progress of a task that goes on may lag behind. Two leave room for the
