@@ -35,6 +35,8 @@ type ModelError struct {
 	Retry bool
 	// RetryAfter is the provider's own wish, 0 for none.
 	RetryAfter time.Duration
+	// Sent: the provider got the request and gave no whole answer, so it may bill what it has read.
+	Sent bool
 	// Status is the HTTP status, 0 for none.
 	Status int
 	// Detail is one sentence in our own words: never a provider's body, a prompt, a key or a URL with a query.

@@ -86,21 +86,37 @@ var byCode = map[string]disposition{
 // byMessage finds what providers say in prose only, in lower case. The text is matched and never shown. Gemini's "exceeded
 // your current quota" is not here: it says that of its limits per minute too.
 var byMessage = []struct{ part, code string }{
-	{"maximum context length", "context_length_exceeded"},             // OpenAI, vLLM, DeepSeek
-	{"maximum number of tokens allowed", "context_length_exceeded"},   // Gemini
-	{"exceeds the available context size", "context_length_exceeded"}, // llama.cpp
+	{"maximum context length", "context_length_exceeded"},                     // OpenAI, vLLM, DeepSeek
+	{"context length is only", "context_length_exceeded"},                     // vLLM
+	{"longer than the maximum model length", "context_length_exceeded"},       // vLLM
+	{"longer than the model's context length", "context_length_exceeded"},     // SGLang, Together
+	{"maximum number of tokens allowed", "context_length_exceeded"},           // Gemini
+	{"request payload size exceeds", "context_length_exceeded"},               // Gemini
+	{"exceeds the available context size", "context_length_exceeded"},         // llama.cpp
+	{"exceeds the context length", "context_length_exceeded"},                 // Ollama
+	{"exceeded max context length", "context_length_exceeded"},                // Ollama
+	{"when context the overflows", "context_length_exceeded"},                 // LM Studio
+	{"greater than the context length", "context_length_exceeded"},            // LM Studio
+	{"`inputs` tokens + `max_new_tokens` must be", "context_length_exceeded"}, // TGI
+	{"maximum prompt length is", "context_length_exceeded"},                   // xAI
+	{"exceeded model token limit", "context_length_exceeded"},                 // Kimi
+	{"prompt exceeds max length", "context_length_exceeded"},                  // GLM
+	{"range of input length should be", "context_length_exceeded"},            // DashScope
+	{"contextwindowexceedederror", "context_length_exceeded"},                 // LiteLLM
 	{"exceeds the context window", "context_length_exceeded"},
 	{"exceed context limit", "context_length_exceeded"}, // Anthropic: input length and max_tokens exceed context limit
 	{"context window exceeds", "context_length_exceeded"},
 	{"context length exceeded", "context_length_exceeded"},
-	{"greater than the context length", "context_length_exceeded"}, // LM Studio
-	{"prompt is too long", "context_length_exceeded"},              // Anthropic
-	{"input is too long", "context_length_exceeded"},               // Bedrock
+	{"prompt is too long", "context_length_exceeded"}, // Anthropic
+	{"input is too long", "context_length_exceeded"},  // Bedrock
 	{"reduce the length of the messages", "context_length_exceeded"},
-	{"credit balance is too low", "insufficient_quota"}, // Anthropic
-	{"insufficient balance", "insufficient_quota"},      // DeepSeek
-	{"api key not valid", "invalid_api_key"},            // Gemini
-	{"content management policy", "content_filter"},     // Azure
+	// Groq, OpenAI: one request is larger than the limit of a whole minute. Waiting is in vain, only a smaller one fits.
+	{"request too large for", "context_length_exceeded"},
+	{"credit balance is too low", "insufficient_quota"},               // Anthropic
+	{"reached your specified api usage limits", "insufficient_quota"}, // Anthropic: until the next month, mostly
+	{"insufficient balance", "insufficient_quota"},                    // DeepSeek
+	{"api key not valid", "invalid_api_key"},                          // Gemini
+	{"content management policy", "content_filter"},                   // Azure
 }
 
 // CodeFromMessage gives the machine token for what a provider says in prose only, "" for prose that is not known. A

@@ -129,7 +129,8 @@ func origin(u *url.URL) string {
 	return fmt.Sprintf("%s://%s:%s", u.Scheme, u.Hostname(), port)
 }
 
-// guardedTransport checks what the dialer cannot see (the target behind a proxy) and caps replies.
+// guardedTransport checks what the dialer cannot see (the target behind a proxy), caps replies and mends what servers make of
+// their bodies.
 type guardedTransport struct {
 	next     http.RoundTripper
 	guard    *egress.Guard
@@ -148,11 +149,14 @@ func (t *guardedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	if err != nil {
 		return nil, err
 	}
-	limit := t.maxBytes
+	capped := &cappedBody{body: withoutMark(resp.Body), left: t.maxBytes}
+	resp.Body = capped
 	if isEventStream(resp.Header) {
-		limit *= streamOverhead
+		capped.left *= streamOverhead
+		if isModelCall(req.Context()) {
+			resp.Body = &eventBody{ReadCloser: capped}
+		}
 	}
-	resp.Body = &cappedBody{body: resp.Body, left: limit}
 	return resp, nil
 }
 

@@ -52,6 +52,53 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(r.Proto + " " + r.Method + " " + string(body)))
 }
 
+func TestAFailureTellsWhetherItsRequestWasSent(t *testing.T) {
+	came := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		close(came)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(hangs.Close)
+	breaks := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(breaks.Close)
+	for name, tc := range map[string]struct {
+		url  string
+		cut  bool
+		sent bool
+	}{
+		"no answer until it was cut": {hangs.URL, true, true},
+		"a connection that broke":    {breaks.URL, false, true},
+		"no connection":              {"http://127.0.0.1:1", false, false},
+	} {
+		ctx, cut := context.WithCancel(t.Context())
+		defer cut()
+		ctx, _, end := model.BeginCall(ctx, model.Config{}, func(int) {})
+		defer end()
+		if tc.cut {
+			go func() {
+				<-came
+				cut()
+			}()
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, tc.url, strings.NewReader("prompt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := newClient(t, model.Config{}, nil).Do(req)
+		if err == nil {
+			resp.Body.Close()
+			t.Fatalf("%s: an answer", name)
+		}
+		if e := model.ErrorFromTransport(ctx, err); e.Sent != tc.sent {
+			t.Errorf("%s: sent %v", name, e.Sent)
+		}
+	}
+}
+
 func TestTheBundlesAuthorityIsTrustedOverHTTP2(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
 	s.EnableHTTP2 = true
@@ -146,7 +193,7 @@ func TestAProxyFromTheEnvironmentIsUsedAndItsTargetChecked(t *testing.T) {
 	if got, err := post(t, client, "http://llm.example.com/v1"); err != nil || got != "through the proxy" || <-asked != "llm.example.com" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	for _, target := range []string{"http://169.254.169.254/", "http://metadata.google.internal/", "http://0xa9fea9fe/", "http://localhost/", proxy.URL} {
+	for _, target := range []string{"http://169.254.169.254/", "http://metadata.google.internal/", "http://0xa9fea9fe/", "http://localhost/", "http://169。254。169。254/", proxy.URL} {
 		_, err := post(t, client, target)
 		if e := model.ErrorFromTransport(t.Context(), err); err == nil || e.Cause != loop.CauseEndpointRefused {
 			t.Errorf("%s: got %+v", target, e)

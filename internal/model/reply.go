@@ -6,6 +6,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 )
 
 // DefaultMaxReplyBytes caps a reply where nothing else is configured: 16 MiB.
@@ -31,12 +33,18 @@ func (c Config) maxReplyBytes() int64 {
 
 // BeginCall bounds one model call. The context ends after cfg.RequestTimeout, or when more than cfg.MaxReplyBytes bytes
 // were counted by the returned function, which also passes the count on to onBytes. context.Cause tells which, and
-// ErrorFromTransport knows both. The caller calls the last function when the call is over.
+// ErrorFromTransport knows both. It also marks the call as a model's, whose events NewHTTPClient's client treats as such. The
+// caller calls the last function when the call is over.
 func BeginCall(ctx context.Context, cfg Config, onBytes func(n int)) (context.Context, func(n int), context.CancelFunc) {
 	stop := context.CancelFunc(func() {})
 	if cfg.RequestTimeout > 0 {
 		ctx, stop = context.WithTimeoutCause(ctx, cfg.RequestTimeout, ErrRequestTimeout)
 	}
+	call := &modelCall{}
+	ctx = httptrace.WithClientTrace(context.WithValue(ctx, callKey{}, call), &httptrace.ClientTrace{
+		GetConn:      func(string) { call.sent.Store(false) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) { call.sent.Store(info.Err == nil) },
+	})
 	ctx, cut := context.WithCancelCause(ctx)
 	left := cfg.maxReplyBytes()
 	count := func(n int) {
@@ -47,6 +55,22 @@ func BeginCall(ctx context.Context, cfg Config, onBytes func(n int)) (context.Co
 		onBytes(n)
 	}
 	return ctx, count, func() { cut(nil); stop() }
+}
+
+// modelCall marks the context of a model call. Tool servers share the HTTP client, and their streams are read by a decoder
+// with bounds of its own, for which half an event is none.
+type modelCall struct {
+	// sent: the server has the request.
+	sent atomic.Bool
+}
+
+type callKey struct{}
+
+func isModelCall(ctx context.Context) bool { return ctx.Value(callKey{}) != nil }
+
+func wasSent(ctx context.Context) bool {
+	call, ok := ctx.Value(callKey{}).(*modelCall)
+	return ok && call.sent.Load()
 }
 
 func isEventStream(h http.Header) bool {

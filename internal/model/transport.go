@@ -15,18 +15,21 @@ import (
 )
 
 // ErrorFromTransport turns an error below HTTP into what the loop is to do. The context is the one of the call
-// (BeginCall): when it ended, its cause says why. The result wraps only errors that hold no URL, header or body.
+// (BeginCall): when it ended, its cause says why, and it knows whether the request was sent. The result wraps only errors
+// that hold no URL, header or body.
 func ErrorFromTransport(ctx context.Context, err error) *loop.ModelError {
 	if known := (*loop.ModelError)(nil); errors.As(err, &known) {
 		return known
 	}
-	if e := endedError(ctx); e != nil {
-		return e
+	e := endedError(ctx)
+	if e == nil {
+		if e = refusedError(err); e != nil {
+			return e
+		}
+		e = brokenError(err)
 	}
-	if e := refusedError(err); e != nil {
-		return e
-	}
-	return brokenError(err)
+	e.Sent = wasSent(ctx)
+	return e
 }
 
 // endedError is for a call whose own context ended.

@@ -28,6 +28,8 @@ type client struct {
 	sdk sdk.Client
 	// plain: the server refused to stream, and answered in one piece.
 	plain atomic.Bool
+	// unsampled: the server refused temperature or top_p, and answered without them.
+	unsampled atomic.Bool
 }
 
 // New makes a model of the Anthropic Messages API, or of a server compatible with it where cfg.Endpoint is set (with or
@@ -68,18 +70,29 @@ func New(cfg model.Config) (loop.Model, error) {
 }
 
 // Generate sends one request. It is sent again only where the server refused it outright (and so billed nothing) for
-// something that can be left out: the output schema, which is a hint, or streaming.
+// something that can be left out: temperature and top_p, the output schema, which is a hint, or streaming.
 func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n int)) (*loop.Reply, error) {
 	ctx, count, stop := model.BeginCall(ctx, c.cfg, onBytes)
 	defer stop()
 	params := toParams(c.cfg, req)
+	if c.unsampled.Load() {
+		withoutSampling(&params)
+	}
 	reply, err := c.send(ctx, params, count)
+	unsampled := reply == nil && (params.Temperature.Valid() || params.TopP.Valid()) && refusesSampling(err)
+	if unsampled {
+		withoutSampling(&params)
+		reply, err = c.send(ctx, params, count)
+	}
 	if params.OutputConfig.Format.Schema != nil && reply == nil && refused(err) {
 		params.OutputConfig.Format = sdk.JSONOutputFormatParam{}
 		reply, err = c.send(ctx, params, count)
 	}
 	if err != nil {
 		return reply, toModelError(ctx, err)
+	}
+	if unsampled {
+		c.unsampled.Store(true)
 	}
 	return reply, nil
 }
@@ -88,6 +101,12 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 func refused(err error) bool {
 	var e *sdk.Error
 	return errors.As(err, &e) && e.StatusCode == http.StatusBadRequest && fromAPIError(e).Cause == loop.CauseModelRequestInvalid
+}
+
+// refusesSampling tells whether the API refused the request and named a sampling parameter.
+func refusesSampling(err error) bool {
+	var e *sdk.Error
+	return refused(err) && errors.As(err, &e) && samplingIn(e) != ""
 }
 
 // send makes the request as a stream, and in one piece where the server cannot stream.
@@ -143,6 +162,9 @@ func readMessage(resp *http.Response, count func(int)) (*loop.Reply, error) {
 		return nil, model.ErrorInvalidReply(resp.StatusCode, "its reply was no JSON of the Messages API")
 	}
 	if m.Type != "message" && len(m.Content) == 0 {
+		if e := apiErrorOf(resp, body); e.Type() != "" {
+			return nil, e
+		}
 		return nil, model.ErrorInvalidReply(resp.StatusCode, "its reply was no message")
 	}
 	reply := toReply(&m)
@@ -159,18 +181,27 @@ func readMessage(resp *http.Response, count func(int)) (*loop.Reply, error) {
 
 // readStream reads until the message is complete, the stream breaks or ctx ends, and returns what arrived in any case.
 func readStream(ctx context.Context, resp *http.Response, count func(int)) (*loop.Reply, error) {
-	events := ssestream.NewStream[sdk.MessageStreamEventUnion](ssestream.NewDecoder(resp), nil)
+	events := ssestream.NewDecoder(resp)
 	defer func() { _ = events.Close() }()
-	var s stream
+	var (
+		s   stream
+		err error
+	)
 	for !s.ended && events.Next() {
-		if n := s.apply(events.Current()); n > 0 {
+		var ev sdk.MessageStreamEventUnion
+		if ev, err = decodeEvent(resp, events.Event()); err != nil {
+			break
+		}
+		if n := s.apply(ev); n > 0 {
 			count(n)
 		}
 		if ctx.Err() != nil { // The counter may have ended it, with more events already read.
 			break
 		}
 	}
-	err := events.Err()
+	if err == nil {
+		err = events.Err()
+	}
 	switch {
 	case s.complete():
 		return s.reply(true), nil // What happens after the end of a message takes nothing away from it.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
@@ -50,9 +52,31 @@ func fromAPIError(e *sdk.Error) *loop.ModelError {
 	}
 	status := e.StatusCode
 	if status < http.StatusBadRequest {
-		status = 0 // An error event within a stream that began with 200.
+		status = 0 // An error within an answer that began with 200.
 	}
-	return model.ErrorFromStatus(status, header, code)
+	out := model.ErrorFromStatus(status, header, code)
+	if name := samplingIn(e); name != "" && out.Cause == loop.CauseModelRequestInvalid {
+		out.Detail = fmt.Sprintf("the provider rejected the request: it does not take its parameter %s", name)
+	}
+	return out
+}
+
+// apiErrorOf is the API's error in a body, or an event, of an answer with a success status.
+func apiErrorOf(resp *http.Response, body []byte) *sdk.Error {
+	e := &sdk.Error{StatusCode: resp.StatusCode, Request: resp.Request, Response: resp}
+	_ = e.UnmarshalJSON(body) // What is no error of the API stays one without a type.
+	return e
+}
+
+// samplingNames finds the names of our sampling parameters in prose, but not in the path of a tool's schema.
+var samplingNames = regexp.MustCompile(`(?:^|[^\w.])(temperature|top_p)\b`)
+
+// samplingIn is the sampling parameter that the API's prose names, "" for none. Newer models take none.
+func samplingIn(e *sdk.Error) string {
+	if m := samplingNames.FindStringSubmatch(message(e)); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // message is the API's prose, for matching only.

@@ -3,10 +3,8 @@
 package anthropic
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,37 +27,14 @@ const mockFixtures = `{"fixtures":[
 		"toolCalls":[{"id":"toolu_1","name":"weather","arguments":{"city":"Ulm"}},{"id":"toolu_2","name":"weather","arguments":{"city":"Bonn"}}]}}
 ]}`
 
-// startMock starts aimock with mockFixtures. It takes no other key than canaryKey.
-func startMock(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "fixtures.json")
-	if err := os.WriteFile(file, []byte(mockFixtures), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return "http://" + modeltest.StartNode(t, modeltest.NodeServer{
-		Script: "@copilotkit/aimock/dist/cli.js",
-		Args:   []string{"--port", "$PORT", "--fixtures", file, "--strict"},
-		Env:    []string{"AIMOCK_API_KEYS=" + canaryKey},
-	})
-}
-
-func ask(t *testing.T, m loop.Model, msgs ...loop.Message) (*loop.Reply, int, error) {
-	t.Helper()
-	n := 0
-	reply, err := m.Generate(t.Context(), &loop.Request{Purpose: loop.PurposeTurn, System: "sys", Messages: msgs,
-		Tools: []loop.ToolDefinition{{Name: "weather", InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
-	}, func(k int) { n += k })
-	return reply, n, err
-}
-
 func TestMockServer(t *testing.T) {
-	cfg := model.Config{Model: "claude-haiku-4-5", APIKey: canaryKey, Endpoint: startMock(t),
+	cfg := model.Config{Model: "claude-haiku-4-5", APIKey: modeltest.CanaryKey, Endpoint: modeltest.Aimock(t, mockFixtures),
 		Parameters: model.Parameters{ReasoningEffort: "low"}}
 	m := mustNew(t, cfg)
 
 	t.Run("a turn with thinking and two calls, and the turn after it", func(t *testing.T) {
 		user := loop.UserText("weather please")
-		first, n, err := ask(t, m, user)
+		first, n, err := modeltest.Ask(t, m, user)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,32 +52,43 @@ func TestMockServer(t *testing.T) {
 		if !reflect.DeepEqual(*first, want) || first.RequestID == "" || n != 18+12+14+15 {
 			t.Errorf("got  %+v (%d bytes)\nwant %+v", *first, n, want)
 		}
-		second, _, err := ask(t, m, user, assistant(first.Blocks, first.ToolCalls...),
+		second, _, err := modeltest.Ask(t, m, user, assistant(first.Blocks, first.ToolCalls...),
 			results(loop.ToolResult{CallID: "toolu_1", Name: "weather", Content: "sunny"}, loop.ToolResult{CallID: "toolu_2", Name: "weather", Content: "sunny"}))
 		if err != nil || !reflect.DeepEqual(second.Texts(), []string{"TASK_COMPLETE: it is sunny"}) || second.Finish != loop.FinishStop || second.Usage.TotalTokens != 48 {
 			t.Errorf("got %+v, %v", second, err)
 		}
+		if _, _, err := modeltest.Ask(t, m, user, assistant(first.Blocks, first.ToolCalls...),
+			results(loop.ToolResult{CallID: "toolu_1", Name: "weather", Content: "sunny"}, loop.ToolResult{CallID: "toolu_2", Name: "weather", Content: "sunny"}),
+			assistant(second.Blocks), loop.UserText("long")); err != nil {
+			t.Errorf("the turn after the calls: %v", err)
+		}
 	})
-	t.Run("thinking that was lost is refused by the server, so the test above proves that it came back", func(t *testing.T) {
-		_, _, err := ask(t, m, loop.UserText("weather"), assistant(nil, loop.ToolCall{ID: "toolu_1", Name: "weather"}),
-			results(loop.ToolResult{CallID: "toolu_1", Name: "weather", Content: "sunny"}))
-		if e := wantModelError(t, err); e.Cause != loop.CauseModelRequestInvalid || e.Retry {
+	lost := []loop.Message{loop.UserText("weather"), assistant(nil, loop.ToolCall{ID: "toolu_1", Name: "weather"}),
+		results(loop.ToolResult{CallID: "toolu_1", Name: "weather", Content: "sunny"})}
+	t.Run("calls whose thinking was lost go on without", func(t *testing.T) {
+		if _, _, err := modeltest.Ask(t, m, lost...); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("after them the server refuses it, so the first test proves that it came back", func(t *testing.T) {
+		_, _, err := modeltest.Ask(t, m, append(slices.Clone(lost), assistant([]loop.Block{text("sunny")}), loop.UserText("long"))...)
+		if e := modeltest.WantModelError(t, err); e.Cause != loop.CauseModelRequestInvalid || e.Retry {
 			t.Errorf("got %+v", e)
 		}
 	})
 	t.Run("a reply cut by length", func(t *testing.T) {
-		if reply, _, err := ask(t, m, loop.UserText("long")); err != nil || reply.Finish != loop.FinishLength {
+		if reply, _, err := modeltest.Ask(t, m, loop.UserText("long")); err != nil || reply.Finish != loop.FinishLength {
 			t.Errorf("got %+v, %v", reply, err)
 		}
 	})
 	t.Run("a server without usage", func(t *testing.T) {
-		if reply, _, err := ask(t, m, loop.UserText("no usage")); err != nil || reply.Usage.Reported() {
+		if reply, _, err := modeltest.Ask(t, m, loop.UserText("no usage")); err != nil || reply.Usage.Reported() {
 			t.Errorf("got %+v, %v", reply, err)
 		}
 	})
 	t.Run("a mid-stream cut", func(t *testing.T) {
-		reply, _, err := ask(t, m, loop.UserText("break"))
-		if e := wantModelError(t, err); !e.Retry || e.Cause != loop.CauseModelUnavailable {
+		reply, _, err := modeltest.Ask(t, m, loop.UserText("break"))
+		if e := modeltest.WantModelError(t, err); !e.Retry || e.Cause != loop.CauseModelUnavailable {
 			t.Errorf("got %+v", e)
 		}
 		if reply == nil || len(reply.Texts()) != 1 {
@@ -110,21 +96,21 @@ func TestMockServer(t *testing.T) {
 		}
 	})
 	t.Run("a 429 with Retry-After", func(t *testing.T) {
-		_, _, err := ask(t, m, loop.UserText("limited"))
-		if e := wantModelError(t, err); e.Cause != loop.CauseModelRateLimited || !e.Retry || e.RetryAfter != 7*time.Second || e.Status != 429 {
+		_, _, err := modeltest.Ask(t, m, loop.UserText("limited"))
+		if e := modeltest.WantModelError(t, err); e.Cause != loop.CauseModelRateLimited || !e.Retry || e.RetryAfter != 7*time.Second || e.Status != 429 {
 			t.Errorf("got %+v", e)
 		}
 	})
 	t.Run("an overloaded server", func(t *testing.T) {
-		_, _, err := ask(t, m, loop.UserText("overloaded"))
-		if e := wantModelError(t, err); e.Cause != loop.CauseModelUnavailable || !e.Retry || e.Status != 529 {
+		_, _, err := modeltest.Ask(t, m, loop.UserText("overloaded"))
+		if e := modeltest.WantModelError(t, err); e.Cause != loop.CauseModelUnavailable || !e.Retry || e.Status != 529 {
 			t.Errorf("got %+v", e)
 		}
 	})
 	t.Run("a wrong key", func(t *testing.T) {
 		cfg.APIKey = "wrong"
-		_, _, err := ask(t, mustNew(t, cfg), loop.UserText("long"))
-		if e := wantModelError(t, err); e.Cause != loop.CauseModelAuthenticationFailed || e.Retry || e.Status != 401 {
+		_, _, err := modeltest.Ask(t, mustNew(t, cfg), loop.UserText("long"))
+		if e := modeltest.WantModelError(t, err); e.Cause != loop.CauseModelAuthenticationFailed || e.Retry || e.Status != 401 {
 			t.Errorf("got %+v", e)
 		}
 	})

@@ -1,7 +1,10 @@
 package anthropic
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -147,7 +150,19 @@ func callPlace(c loop.ToolCall, atEnd int) int {
 }
 
 func toolUse(c loop.ToolCall) sdk.ContentBlockParamUnion {
-	return sdk.NewToolUseBlock(c.ID, argumentsObject(c.Arguments), c.Name)
+	return sdk.NewToolUseBlock(acceptableID(c.ID), argumentsObject(c.Arguments), model.AcceptableToolName(c.Name))
+}
+
+var acceptableIDs = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+
+// acceptableID is the id as it is where the API takes it, else one made of a hash, so that a call and its result get the
+// same one and no other call does.
+func acceptableID(id string) string {
+	if acceptableIDs.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:16])
 }
 
 // argumentsObject gives the JSON object that the API demands. Arguments that are none are shown to the model as it wrote
@@ -167,7 +182,7 @@ func argumentsObject(args string) json.RawMessage {
 func toolResults(results []loop.ToolResult) []sdk.ContentBlockParamUnion {
 	out := make([]sdk.ContentBlockParamUnion, 0, len(results))
 	for _, r := range results {
-		b := &sdk.ToolResultBlockParam{ToolUseID: r.CallID}
+		b := &sdk.ToolResultBlockParam{ToolUseID: acceptableID(r.CallID)}
 		if r.IsError {
 			b.IsError = param.NewOpt(true)
 		}
@@ -220,8 +235,8 @@ func toolsOfHistory(msgs []loop.Message) ([]sdk.ToolUnionParam, sdk.ToolChoiceUn
 	var names []string
 	for _, m := range msgs {
 		for _, c := range m.ToolCalls {
-			if !slices.Contains(names, c.Name) {
-				names = append(names, c.Name)
+			if name := model.AcceptableToolName(c.Name); !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
 	}

@@ -2,11 +2,11 @@ package anthropic
 
 import (
 	"encoding/json"
-	"reflect"
 	"testing"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/modeltest"
 )
 
 // wire gives what params look like on the wire.
@@ -21,24 +21,6 @@ func wire(t *testing.T, v any) map[string]any {
 		t.Fatalf("decoding: %v", err)
 	}
 	return out
-}
-
-func decoded(t *testing.T, text string) any {
-	t.Helper()
-	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("the test's own JSON: %v\n%s", err, text)
-	}
-	return v
-}
-
-func wantJSON(t *testing.T, got any, want string) {
-	t.Helper()
-	raw, _ := json.MarshalIndent(got, "", " ")
-	if w := decoded(t, want); !reflect.DeepEqual(decoded(t, string(raw)), w) {
-		pretty, _ := json.MarshalIndent(w, "", " ")
-		t.Errorf("got  %s\nwant %s", raw, pretty)
-	}
 }
 
 func assistant(blocks []loop.Block, calls ...loop.ToolCall) loop.Message {
@@ -110,6 +92,18 @@ func TestMessagesConvert(t *testing.T) {
 			want: `[{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{"malformed_arguments":"{\"a\":"}},
 				{"type":"tool_use","id":"t2","name":"f","input":{"malformed_arguments":"[1]"}}]}]`,
 		},
+		"a name and ids that the API does not take are replaced, in call and result alike": {
+			in: []loop.Message{
+				assistant(nil, loop.ToolCall{ID: "a_2", Name: "github:list issues"}, loop.ToolCall{ID: "a#2", Name: ""}, loop.ToolCall{ID: "a.2", Name: "ls"}),
+				results(loop.ToolResult{CallID: "a.2", Content: "3"}, loop.ToolResult{CallID: "a_2", Content: "1"}, loop.ToolResult{CallID: "a#2", Content: "2"}),
+			},
+			want: `[{"role":"assistant","content":[{"type":"tool_use","id":"a_2","name":"github_list_issues","input":{}},
+					{"type":"tool_use","id":"call_0f902cf93256f2de5ed7ff6c1b287144","name":"unknown","input":{}},
+					{"type":"tool_use","id":"call_0baf0d14a1b0f3359aac9a05b4d27352","name":"ls","input":{}}]},
+				{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_0baf0d14a1b0f3359aac9a05b4d27352","content":[{"type":"text","text":"3"}]},
+					{"type":"tool_result","tool_use_id":"a_2","content":[{"type":"text","text":"1"}]},
+					{"type":"tool_result","tool_use_id":"call_0f902cf93256f2de5ed7ff6c1b287144","content":[{"type":"text","text":"2"}]}]}]`,
+		},
 		"thinking that nothing follows stays out": {
 			in:   []loop.Message{assistant([]loop.Block{text("a"), thinking, redacted, text(" ")})},
 			want: `[{"role":"assistant","content":[{"type":"text","text":"a"}]}]`,
@@ -123,7 +117,7 @@ func TestMessagesConvert(t *testing.T) {
 			want: `[{"role":"assistant","content":[{"type":"text","text":"no"}]}]`,
 		},
 	} {
-		t.Run(reason, func(t *testing.T) { wantJSON(t, toMessages(tc.in), tc.want) })
+		t.Run(reason, func(t *testing.T) { modeltest.WantJSON(t, toMessages(tc.in), tc.want) })
 	}
 }
 
@@ -183,8 +177,18 @@ func TestRequestConverts(t *testing.T) {
 				"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"b","input":{}},
 					{"type":"tool_use","id":"2","name":"a","input":{}},{"type":"tool_use","id":"3","name":"b","input":{}}]}]}`,
 		},
+		"a past call's name that the API does not take is declared as it is sent": {
+			cfg: model.Config{Model: "m"},
+			req: loop.Request{Purpose: loop.PurposeWrapUp, Messages: []loop.Message{
+				assistant(nil, loop.ToolCall{ID: "1", Name: "github:list issues"}, loop.ToolCall{ID: "2", Name: "github_list_issues"}),
+			}},
+			want: `{"model":"m","max_tokens":8192,"tool_choice":{"type":"none"},
+				"tools":[{"name":"github_list_issues","input_schema":{"type":"object"}}],
+				"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"github_list_issues","input":{}},
+					{"type":"tool_use","id":"2","name":"github_list_issues","input":{}}]}]}`,
+		},
 	} {
-		t.Run(reason, func(t *testing.T) { wantJSON(t, wire(t, toParams(tc.cfg, &tc.req)), tc.want) })
+		t.Run(reason, func(t *testing.T) { modeltest.WantJSON(t, wire(t, toParams(tc.cfg, &tc.req)), tc.want) })
 	}
 }
 
@@ -233,7 +237,7 @@ func TestReasoningEffortMapsToThinking(t *testing.T) {
 			for _, k := range []string{"model", "max_tokens", "messages"} {
 				delete(got, k)
 			}
-			wantJSON(t, got, tc.want)
+			modeltest.WantJSON(t, got, tc.want)
 		})
 	}
 }

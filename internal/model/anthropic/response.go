@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -56,7 +55,7 @@ func (u usage) normalised() loop.Usage {
 // toReply converts a whole message, for servers that do not stream.
 func toReply(m *sdk.Message) *loop.Reply {
 	a := assembly{
-		id: m.ID, model: m.Model, stop: m.StopReason, refusal: m.StopDetails.Explanation,
+		id: m.ID, model: m.Model, stop: m.StopReason, refusal: m.StopDetails.Explanation, counted: true,
 		usage: usage{
 			input: m.Usage.InputTokens, output: m.Usage.OutputTokens,
 			cacheRead: m.Usage.CacheReadInputTokens, cacheWrite: m.Usage.CacheCreationInputTokens,
@@ -65,7 +64,7 @@ func toReply(m *sdk.Message) *loop.Reply {
 	for _, b := range m.Content {
 		p := &part{
 			kind: b.Type, signature: b.Signature, data: b.Data, id: b.ID, name: b.Name,
-			input: strings.TrimSpace(string(b.Input)), closed: true,
+			input: inputText(string(b.Input)), closed: true,
 		}
 		switch b.Type {
 		case typeThinking:
@@ -87,7 +86,7 @@ type assembly struct {
 	usage     usage
 	// bytes of text, reasoning and arguments that arrived.
 	bytes int
-	// counted: the stream's closing report of usage arrived.
+	// counted: the report of usage that a reply closes with arrived.
 	counted bool
 }
 
@@ -118,7 +117,8 @@ func (a *assembly) reply(complete bool) *loop.Reply {
 	uniqueIDs(r.ToolCalls, a.id)
 	if complete {
 		r.Finish = finishReason(a.stop, len(r.ToolCalls) > 0)
-	} else if !a.counted && a.usage != (usage{}) {
+	}
+	if !a.counted && a.usage != (usage{}) {
 		r.Usage = estimateRest(a.usage, a.bytes)
 	}
 	return r
@@ -143,8 +143,8 @@ func (p *part) block() (loop.Block, bool) {
 	return loop.Block{}, false
 }
 
-// estimateRest is for a reply that broke off: what was counted at its start holds only the first token of the output, and
-// four bytes are about one token.
+// estimateRest is for a reply whose output was not counted at its end, because it broke off or the server does not: what was
+// counted at its start holds only the first token of the output, and four bytes are about one token.
 func estimateRest(u usage, bytes int) loop.Usage {
 	u.output = max(u.output, int64(bytes+3)/4)
 	out := u.normalised()
@@ -184,14 +184,12 @@ func finishReason(stop sdk.StopReason, calls bool) loop.FinishReason {
 	return loop.FinishStop
 }
 
-// jsonText gives the text of a value that was decoded from JSON, "" for an empty object or nothing.
-func jsonText(v any) string {
-	if m, ok := v.(map[string]any); v == nil || ok && len(m) == 0 {
+// inputText is a call's input as the server wrote it, because decoding would change large numbers; "" for an empty object or
+// nothing.
+func inputText(raw string) string {
+	switch raw = strings.TrimSpace(raw); raw {
+	case "{}", "null":
 		return ""
 	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return string(raw)
+	return raw
 }

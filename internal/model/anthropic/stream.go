@@ -1,8 +1,33 @@
 package anthropic
 
 import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
 	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 )
+
+// decodeEvent reads one event. Some compatible servers leave out its name, which its data holds too, so the SDK's own stream
+// would pass it over. Data without a name that is no JSON, such as a closing [DONE], is a zero event.
+func decodeEvent(resp *http.Response, raw ssestream.Event) (sdk.MessageStreamEventUnion, error) {
+	var ev sdk.MessageStreamEventUnion
+	data := bytes.TrimSpace(raw.Data)
+	switch {
+	case raw.Type == "error":
+		return ev, apiErrorOf(resp, data)
+	case raw.Type == "ping", len(data) == 0, raw.Type == "" && data[0] != '{':
+		return ev, nil
+	}
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return ev, err
+	}
+	if ev.Type == "error" {
+		return ev, apiErrorOf(resp, data)
+	}
+	return ev, nil
+}
 
 // stream puts a reply together from the events of its stream.
 type stream struct {
@@ -58,7 +83,7 @@ func (s *stream) startBlock(index int64, b sdk.ContentBlockStartEventContentBloc
 	case "text":
 		p.text.WriteString(b.Text)
 	case "tool_use":
-		p.input = jsonText(b.Input)
+		p.input = inputText(b.JSON.Input.Raw())
 	}
 	return p.text.Len() + len(p.input)
 }

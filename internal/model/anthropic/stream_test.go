@@ -8,6 +8,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/modeltest"
 )
 
 // feed applies events as they look on the wire.
@@ -88,9 +89,25 @@ func TestStreamAssembles(t *testing.T) {
 				evBlock("0", `{"type":"tool_use","name":"f","input":{"a":"<b>"}}`), evEnd("0"),
 				evBlock("1", `{"type":"tool_use","id":"x","name":"f","input":{}}`), evEnd("1"),
 				evBlock("2", `{"type":"tool_use","id":"x","name":"g","input":{}}`), evEnd("2"), evDelta("end_turn", "0")},
-			want: loop.Reply{ToolCalls: []loop.ToolCall{{ID: "call_0", Name: "f", Arguments: `{"a":"\u003cb\u003e"}`},
+			want: loop.Reply{ToolCalls: []loop.ToolCall{{ID: "call_0", Name: "f", Arguments: `{"a":"<b>"}`},
 				{ID: "x", Name: "f", Arguments: `{}`}, {ID: "call_2", Name: "g", Arguments: `{}`}}, Finish: loop.FinishToolCalls},
-			bytes: len(`{"a":"\u003cb\u003e"}`),
+			bytes: len(`{"a":"<b>"}`),
+		},
+		"a whole input keeps numbers that no float holds, and none is an empty object": {
+			events: []string{evStart, evBlock("0", `{"type":"tool_use","id":"t1","name":"f","input":{"id": 9007199254740993}}`), evEnd("0"),
+				evBlock("1", `{"type":"tool_use","id":"t2","name":"f","input":null}`), evEnd("1"),
+				evBlock("2", `{"type":"tool_use","id":"t3","name":"f"}`), evEnd("2"), evDelta("tool_use", "9"), evStop},
+			want: loop.Reply{ToolCalls: []loop.ToolCall{{ID: "t1", Name: "f", Arguments: `{"id": 9007199254740993}`},
+				{ID: "t2", Name: "f", Arguments: `{}`}, {ID: "t3", Name: "f", Arguments: `{}`}},
+				Finish: loop.FinishToolCalls, Usage: usage, Model: "claude-x"},
+			bytes: len(`{"id": 9007199254740993}`),
+		},
+		"a whole reply whose output was never counted has an estimate": {
+			events: []string{evStart, evBlock("0", `{"type":"text","text":"twelve bytes"}`), evEnd("0"),
+				`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, evStop},
+			want: loop.Reply{Blocks: []loop.Block{text("twelve bytes")}, Finish: loop.FinishStop, Model: "claude-x",
+				Usage: loop.Usage{InputTokens: 60, CachedInputTokens: 30, OutputTokens: 3, TotalTokens: 63, Estimated: true}},
+			bytes: 12,
 		},
 		"pieces of a block that was never opened": {
 			events: []string{evStart, evPiece("0", `{"type":"text_delta","text":"hi"}`), evPiece("1", `{"type":"input_json_delta","partial_json":"{}"}`),
@@ -206,7 +223,7 @@ func TestReplyGoesBackAsItCame(t *testing.T) {
 		evBlock("2", `{"type":"thinking","thinking":"more","signature":"S2"}`), evEnd("2"),
 		evBlock("3", `{"type":"tool_use","id":"t2","name":"g","input":{}}`), evEnd("3"), evDelta("tool_use", "9"), evStop)
 	r := s.reply(true)
-	wantJSON(t, toMessages([]loop.Message{assistant(r.Blocks, r.ToolCalls...)}), `[{"role":"assistant","content":[
+	modeltest.WantJSON(t, toMessages([]loop.Message{assistant(r.Blocks, r.ToolCalls...)}), `[{"role":"assistant","content":[
 		{"type":"thinking","thinking":"","signature":"S0"},{"type":"tool_use","id":"t1","name":"f","input":{"a":1}},
 		{"type":"thinking","thinking":"more","signature":"S2"},{"type":"tool_use","id":"t2","name":"g","input":{}}]}]`)
 }

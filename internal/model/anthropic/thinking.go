@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,8 +31,8 @@ var adaptiveEffort = map[string]sdk.OutputConfigEffort{
 }
 
 // applyEffort sets thinking for a reasoning effort. Unset leaves everything to the model's default. Claude 4.6 and newer
-// take adaptive thinking and an effort, older ones and other makers' models a budget of tokens. With thinking on, the
-// sampling parameters that the API refuses beside it are taken out.
+// take adaptive thinking and an effort, older ones and other makers' models a budget of tokens; older ones only where the
+// conversation allows it. With thinking on, the sampling parameters that the API refuses beside it are taken out.
 func applyEffort(p *sdk.MessageNewParams, effort string) {
 	effort = strings.ToLower(effort)
 	switch {
@@ -53,7 +54,7 @@ func applyEffort(p *sdk.MessageNewParams, effort string) {
 		}}
 	default:
 		budget := thinkingBudget(p.MaxTokens, effort)
-		if budget == 0 {
+		if budget == 0 || isClaude(p.Model) && continuesWithoutThinking(p.Messages) {
 			return
 		}
 		p.Thinking = sdk.ThinkingConfigParamOfEnabled(budget)
@@ -62,6 +63,32 @@ func applyEffort(p *sdk.MessageNewParams, effort string) {
 	if p.TopP.Value < minThinkingTopP {
 		p.TopP = param.Opt[float64]{}
 	}
+}
+
+// withoutSampling takes the sampling parameters out.
+func withoutSampling(p *sdk.MessageNewParams) {
+	p.Temperature, p.TopP = param.Opt[float64]{}, param.Opt[float64]{}
+}
+
+// continuesWithoutThinking tells whether the request goes on with calls that were made without thinking (the effort was set
+// while the task ran, or the journal had no room for the thoughts). Claude before 4.6 refuses thinking there. It thinks once
+// before a row of calls and their results, so thinking in any message of the row counts: to leave it out then is refused too.
+func continuesWithoutThinking(msgs []sdk.MessageParam) bool {
+	called := false
+	for _, m := range slices.Backward(msgs) {
+		results := false
+		for _, c := range m.Content {
+			if c.OfThinking != nil || c.OfRedactedThinking != nil {
+				return false
+			}
+			called = called || c.OfToolUse != nil
+			results = results || c.OfToolResult != nil
+		}
+		if m.Role == sdk.MessageParamRoleUser && !results {
+			break
+		}
+	}
+	return called
 }
 
 // thinkingBudget is the share of maxTokens for an effort, in tokens; 0 where the cap leaves no room for thinking and an
@@ -77,6 +104,8 @@ func thinkingBudget(maxTokens int64, effort string) int64 {
 	}
 	return budget
 }
+
+func isClaude(model string) bool { return strings.Contains(strings.ToLower(model), "claude") }
 
 // versionInName finds the first number of a model's name and the one after it, if that is no date.
 var versionInName = regexp.MustCompile(`(?:^|[-@:/ ])(\d{1,2})(?:[-.](\d{1,2}))?(?:[-@:.v ]|$)`)

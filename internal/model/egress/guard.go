@@ -13,6 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
+
+	"golang.org/x/net/idna"
 )
 
 // ErrRefused is below every refusal, for errors.Is.
@@ -64,11 +67,13 @@ var knownNames = map[string]netip.Addr{
 	"instance-data.ec2.internal": metadata[0],
 }
 
-// Prefixes whose addresses stand for an IPv4 address: NAT64 and IPv4-compatible carry it in the last 32 bits, 6to4 after
-// the first 16.
+// Prefixes whose addresses stand for an IPv4 address: NAT64, IPv4-compatible and IPv4-translated carry it in the last 32
+// bits, 6to4 after the first 16. A network's own NAT64 carries it in the last 32 bits too, or right after its 48.
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	ownNAT64   = netip.MustParsePrefix("64:ff9b:1::/48")
 	compatible = netip.MustParsePrefix("::/96")
+	translated = netip.MustParsePrefix("::ffff:0:0:0/96")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
 )
 
@@ -96,7 +101,9 @@ func embedded(addr netip.Addr) netip.Addr {
 	}
 	b := addr.As16()
 	switch {
-	case nat64.Contains(addr), compatible.Contains(addr):
+	case ownNAT64.Contains(addr) && [4]byte(b[12:]) == [4]byte{}:
+		return netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}) // byte 8 is always 0, says RFC 6052
+	case nat64.Contains(addr), ownNAT64.Contains(addr), compatible.Contains(addr), translated.Contains(addr):
 		return netip.AddrFrom4([4]byte(b[12:]))
 	case sixToFour.Contains(addr):
 		return netip.AddrFrom4([4]byte(b[2:6]))
@@ -151,8 +158,17 @@ func (g *Guard) checkParsed(u *url.URL) error {
 	return g.CheckHost(u.Hostname())
 }
 
-// CheckHost refuses a host that is a refused address literal, or a name that always means such an address.
+// CheckHost refuses a host that is a refused address literal, or a name that always means such an address. It reads the host
+// as net/http will: that turns 169。254。169。254 into ASCII, and leaves alone what is ASCII, where idna would refuse
+// underscores.
 func (g *Guard) CheckHost(host string) error {
+	if strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {
+		ascii, err := idna.Lookup.ToASCII(host)
+		if err != nil {
+			return &RefusedError{Reason: "has a host that is no valid name"}
+		}
+		host = ascii
+	}
 	if addr, ok := literal(host); ok {
 		return g.CheckAddr(addr)
 	}

@@ -199,6 +199,8 @@ func (c *client) readWhole(ctx context.Context, contents []*genai.Content, confi
 func conclude(ctx context.Context, s *stream, failed error, ex *exchange) (*loop.Reply, *loop.ModelError) {
 	var err *loop.ModelError
 	switch {
+	case errors.Is(context.Cause(ctx), model.ErrReplyTooLarge):
+		err = model.ErrorFromTransport(ctx, model.ErrReplyTooLarge) // Even if its last chunk was in what is too much.
 	case s.complete():
 		return s.reply(), nil // What happens after the end of a reply takes nothing away from it.
 	case s.blocked:

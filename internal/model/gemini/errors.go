@@ -19,6 +19,7 @@ import (
 const (
 	detailRetryInfo = "type.googleapis.com/google.rpc.RetryInfo"
 	detailErrorInfo = "type.googleapis.com/google.rpc.ErrorInfo"
+	detailQuota     = "type.googleapis.com/google.rpc.QuotaFailure"
 )
 
 // errShape: the reply is JSON of another shape than the API's.
@@ -87,14 +88,30 @@ func unwrapList(e genai.APIError) genai.APIError {
 	return e
 }
 
-// errorReason is the one reason that is clearer than its status: a bad key is an INVALID_ARGUMENT.
+// errorReason is a reason that is clearer than its status, "" for none: a bad key is an INVALID_ARGUMENT, and a quota of the
+// day that is used up is a RESOURCE_EXHAUSTED like that of a minute.
 func errorReason(e genai.APIError) string {
 	for _, d := range e.Details {
-		if reason, ok := d["reason"].(string); ok && d["@type"] == detailErrorInfo && reason == "API_KEY_INVALID" {
-			return reason
+		switch {
+		case d["@type"] == detailErrorInfo && d["reason"] == "API_KEY_INVALID":
+			return "API_KEY_INVALID"
+		case d["@type"] == detailQuota && isDaily(d):
+			return "insufficient_quota"
 		}
 	}
 	return ""
+}
+
+// isDaily tells whether one of the quotas that are used up is a day's. Those of a minute may stand beside it.
+func isDaily(failure map[string]any) bool {
+	violations, _ := failure["violations"].([]any)
+	for _, v := range violations {
+		fields, _ := v.(map[string]any)
+		if id, _ := fields["quotaId"].(string); strings.Contains(id, "PerDay") {
+			return true
+		}
+	}
+	return false
 }
 
 // maxRetryDelay bounds what the API may ask for, as model.ErrorFromStatus does for headers.

@@ -3,9 +3,6 @@
 package gemini
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
@@ -29,37 +26,14 @@ const mockFixtures = `{"fixtures":[
 		"toolCalls":[{"id":"c1","name":"weather","arguments":{"city":"Ulm"}},{"name":"weather","arguments":{"city":"Bonn"}}]}}
 ]}`
 
-// startMock starts aimock with mockFixtures. It takes no other key than canaryKey.
-func startMock(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "fixtures.json")
-	if err := os.WriteFile(file, []byte(mockFixtures), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return "http://" + modeltest.StartNode(t, modeltest.NodeServer{
-		Script: "@copilotkit/aimock/dist/cli.js",
-		Args:   []string{"--port", "$PORT", "--fixtures", file, "--strict"},
-		Env:    []string{"AIMOCK_API_KEYS=" + canaryKey},
-	})
-}
-
-func ask(t *testing.T, m loop.Model, msgs ...loop.Message) (*loop.Reply, int, error) {
-	t.Helper()
-	n := 0
-	reply, err := m.Generate(t.Context(), &loop.Request{Purpose: loop.PurposeTurn, System: "sys", Messages: msgs,
-		Tools: []loop.ToolDefinition{{Name: "weather", InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
-	}, func(k int) { n += k })
-	return reply, n, err
-}
-
 func TestMockServer(t *testing.T) {
-	cfg := model.Config{Model: "gemini-2.5-flash", APIKey: canaryKey, Endpoint: startMock(t),
+	cfg := model.Config{Model: "gemini-2.5-flash", APIKey: modeltest.CanaryKey, Endpoint: modeltest.Aimock(t, mockFixtures),
 		Parameters: model.Parameters{ReasoningEffort: "low"}}
 	m := mustNew(t, cfg)
 
 	t.Run("a turn with thoughts and two calls, and the turn after it", func(t *testing.T) {
 		user := loop.UserText("weather please")
-		first, n, err := ask(t, m, user)
+		first, n, err := modeltest.Ask(t, m, user)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +50,7 @@ func TestMockServer(t *testing.T) {
 		if !reflect.DeepEqual(*first, want) || n != 18+12+14+15 {
 			t.Errorf("got  %+v (%d bytes)\nwant %+v", *first, n, want)
 		}
-		last, _, err := ask(t, m, user, assistant(first.Blocks, first.ToolCalls...), loop.Message{Role: loop.RoleTool, ToolResults: []loop.ToolResult{
+		last, _, err := modeltest.Ask(t, m, user, assistant(first.Blocks, first.ToolCalls...), loop.Message{Role: loop.RoleTool, ToolResults: []loop.ToolResult{
 			{CallID: "c1", Name: "weather", Content: "sunny"}, {CallID: second, Name: "weather", Content: "sunny"}}})
 		if err != nil || !reflect.DeepEqual(last.Texts(), []string{"TASK_COMPLETE: it is sunny"}) || last.Finish != loop.FinishStop || last.Usage.TotalTokens != 48 {
 			t.Errorf("got %+v, %v", last, err)
@@ -84,19 +58,19 @@ func TestMockServer(t *testing.T) {
 	})
 	for word, finish := range map[string]loop.FinishReason{"long": loop.FinishLength, "filtered": loop.FinishContentFilter} {
 		t.Run("a reply that ended: "+word, func(t *testing.T) {
-			if reply, _, err := ask(t, m, loop.UserText(word)); err != nil || reply.Finish != finish || reply.Usage.TotalTokens != 5 {
+			if reply, _, err := modeltest.Ask(t, m, loop.UserText(word)); err != nil || reply.Finish != finish || reply.Usage.TotalTokens != 5 {
 				t.Errorf("got %+v, %v", reply, err)
 			}
 		})
 	}
 	t.Run("a server without usage", func(t *testing.T) {
-		if reply, _, err := ask(t, m, loop.UserText("no usage")); err != nil || reply.Usage.Reported() {
+		if reply, _, err := modeltest.Ask(t, m, loop.UserText("no usage")); err != nil || reply.Usage.Reported() {
 			t.Errorf("got %+v, %v", reply, err)
 		}
 	})
 	t.Run("a mid-stream cut", func(t *testing.T) {
-		reply, _, err := ask(t, m, loop.UserText("break"))
-		if e := wantModelError(t, err); !e.Retry || e.Cause != loop.CauseModelUnavailable {
+		reply, _, err := modeltest.Ask(t, m, loop.UserText("break"))
+		if e := modeltest.WantModelError(t, err); !e.Retry || e.Cause != loop.CauseModelUnavailable {
 			t.Errorf("got %+v", e)
 		}
 		if reply == nil || len(reply.Texts()) != 1 {
@@ -104,21 +78,21 @@ func TestMockServer(t *testing.T) {
 		}
 	})
 	t.Run("a 429 with Retry-After", func(t *testing.T) {
-		_, _, err := ask(t, m, loop.UserText("limited"))
-		if e := wantModelError(t, err); e.Cause != loop.CauseModelRateLimited || !e.Retry || e.RetryAfter != 7*time.Second || e.Status != 429 {
+		_, _, err := modeltest.Ask(t, m, loop.UserText("limited"))
+		if e := modeltest.WantModelError(t, err); e.Cause != loop.CauseModelRateLimited || !e.Retry || e.RetryAfter != 7*time.Second || e.Status != 429 {
 			t.Errorf("got %+v", e)
 		}
 	})
 	t.Run("a server that is down", func(t *testing.T) {
-		_, _, err := ask(t, m, loop.UserText("down"))
-		if e := wantModelError(t, err); e.Cause != loop.CauseModelUnavailable || !e.Retry || e.Status != 503 {
+		_, _, err := modeltest.Ask(t, m, loop.UserText("down"))
+		if e := modeltest.WantModelError(t, err); e.Cause != loop.CauseModelUnavailable || !e.Retry || e.Status != 503 {
 			t.Errorf("got %+v", e)
 		}
 	})
 	t.Run("a wrong key", func(t *testing.T) {
 		cfg.APIKey = "wrong"
-		_, _, err := ask(t, mustNew(t, cfg), loop.UserText("long"))
-		if e := wantModelError(t, err); e.Cause != loop.CauseModelAuthenticationFailed || e.Retry || e.Status != 401 {
+		_, _, err := modeltest.Ask(t, mustNew(t, cfg), loop.UserText("long"))
+		if e := modeltest.WantModelError(t, err); e.Cause != loop.CauseModelAuthenticationFailed || e.Retry || e.Status != 401 {
 			t.Errorf("got %+v", e)
 		}
 	})

@@ -2,33 +2,12 @@ package gemini
 
 import (
 	"encoding/json"
-	"reflect"
 	"testing"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/modeltest"
 )
-
-func decoded(t *testing.T, text string) any {
-	t.Helper()
-	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("the test's own JSON: %v\n%s", err, text)
-	}
-	return v
-}
-
-func wantJSON(t *testing.T, got any, want string) {
-	t.Helper()
-	raw, err := json.MarshalIndent(got, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w := decoded(t, want); !reflect.DeepEqual(decoded(t, string(raw)), w) {
-		pretty, _ := json.MarshalIndent(w, "", " ")
-		t.Errorf("got  %s\nwant %s", raw, pretty)
-	}
-}
 
 func assistant(blocks []loop.Block, calls ...loop.ToolCall) loop.Message {
 	return loop.Message{Role: loop.RoleAssistant, Blocks: blocks, ToolCalls: calls}
@@ -102,7 +81,7 @@ func TestConversationConverts(t *testing.T) {
 			want: `[{"role":"model","parts":[{"functionCall":{"id":"c","name":"f","args":{"malformed_arguments":"{\"a\":"}}}]}]`,
 		},
 	} {
-		t.Run(reason, func(t *testing.T) { wantJSON(t, toContents(tc.in), tc.want) })
+		t.Run(reason, func(t *testing.T) { modeltest.WantJSON(t, toContents(tc.in), tc.want) })
 	}
 }
 
@@ -141,7 +120,7 @@ func TestConfigurationConverts(t *testing.T) {
 			want: `{"automaticContinuation":false,"maxOutputTokens":2147483647}`,
 		},
 	} {
-		t.Run(reason, func(t *testing.T) { wantJSON(t, toConfig(tc.cfg, &tc.req), tc.want) })
+		t.Run(reason, func(t *testing.T) { modeltest.WantJSON(t, toConfig(tc.cfg, &tc.req), tc.want) })
 	}
 }
 
@@ -162,6 +141,6 @@ func TestReasoningEffortMapsToThinking(t *testing.T) {
 		"none switches them off":               {model: "gemini-2.5-flash", effort: "none", cap: 100, want: `{"thinkingBudget":0}`},
 		"a later version that begins like one": {model: "gemini-20", effort: "low", want: `{"includeThoughts":true,"thinkingLevel":"LOW"}`},
 	} {
-		t.Run(reason, func(t *testing.T) { wantJSON(t, thinkingFor(tc.model, tc.effort, tc.cap), tc.want) })
+		t.Run(reason, func(t *testing.T) { modeltest.WantJSON(t, thinkingFor(tc.model, tc.effort, tc.cap), tc.want) })
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/modeltest"
 )
 
 // feed applies chunks as they look on the wire.
@@ -170,7 +171,7 @@ func TestReplyGoesBackAsItCame(t *testing.T) {
 	feed(t, &s, chunk(`{"text":"let me","thought":true}`), chunk(`{"text":"ab"},{"text":"cd","thoughtSignature":"AQ=="}`),
 		chunk(`{"functionCall":{"name":"f","args":{"n":1}},"thoughtSignature":"Ag=="}`), last(`{"functionCall":{"id":"own","name":"g"}},{"text":"end"}`, "STOP"))
 	r := s.reply()
-	wantJSON(t, toContents([]loop.Message{assistant(r.Blocks, r.ToolCalls...)}), `[{"role":"model","parts":[
+	modeltest.WantJSON(t, toContents([]loop.Message{assistant(r.Blocks, r.ToolCalls...)}), `[{"role":"model","parts":[
 		{"text":"ab"},{"text":"cd","thoughtSignature":"AQ=="},{"functionCall":{"name":"f","args":{"n":1}},"thoughtSignature":"Ag=="},
 		{"functionCall":{"id":"own","name":"g"}},{"text":"end"}]}]`)
 }

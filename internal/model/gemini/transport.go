@@ -1,9 +1,12 @@
 package gemini
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 )
 
@@ -60,6 +63,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if ex, ok := req.Context().Value(exchangeKey{}).(*exchange); ok {
 		ex.status, ex.header = resp.StatusCode, resp.Header
 		resp.Body = &body{ReadCloser: resp.Body, ex: ex}
+		mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+		if mediaType == "text/event-stream" && resp.StatusCode < http.StatusMultipleChoices {
+			resp.Body = &dataLines{body: resp.Body, in: bufio.NewReader(resp.Body)}
+		}
 	}
 	return resp, nil
 }
@@ -79,3 +86,57 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// dataLines passes on what the SDK understands of a stream of events: the lines with data, a JSON object (an error without
+// the frame of an event), and the one empty line after either. At all else that the format allows, such as comments and the
+// names of events, it would break off.
+type dataLines struct {
+	body io.Closer
+	in   *bufio.Reader
+	rest []byte // of what is passed on, until the next read from in
+	err  error
+	// within a line: the next piece goes on with it. keep: it is passed on.
+	within, keep bool
+	// event: what was passed on is not closed by an empty line yet. object: it is JSON, whose further lines belong to it.
+	event, object bool
+}
+
+// Read reads what is passed on. A long line comes in pieces.
+func (d *dataLines) Read(p []byte) (int, error) {
+	for len(d.rest) == 0 {
+		if d.err != nil {
+			return 0, d.err
+		}
+		piece, err := d.in.ReadSlice('\n')
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			d.err = err
+		}
+		if !d.within {
+			d.begin(piece)
+		}
+		d.within = !bytes.HasSuffix(piece, []byte("\n"))
+		if d.keep {
+			d.rest = piece
+		}
+	}
+	n := copy(p, d.rest)
+	d.rest = d.rest[n:]
+	return n, nil
+}
+
+// begin decides about a line by how it begins.
+func (d *dataLines) begin(line []byte) {
+	switch {
+	case len(bytes.TrimRight(line, "\r\n")) == 0:
+		d.keep = d.event
+		d.event, d.object = false, false
+		return
+	case line[0] == '{':
+		d.object = true
+	}
+	d.keep = d.object || bytes.HasPrefix(line, []byte("data:"))
+	d.event = d.event || d.keep
+}
+
+// Close closes the body below.
+func (d *dataLines) Close() error { return d.body.Close() }

@@ -1,5 +1,5 @@
 // Package modeltest has what the tests of the model providers and tool servers share: names that resolve as a test wants,
-// and independently written servers from npm that the test starts itself.
+// a provider that answers as a test wants, and independently written servers from npm that the test starts itself.
 package modeltest
 
 import (

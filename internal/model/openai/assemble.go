@@ -99,15 +99,23 @@ func (a *assembler) addCall(f fragment) {
 	if f.opaque != "" {
 		c.opaque = f.opaque
 	}
+	// Some servers begin with the arguments {} and then send the real ones.
+	if f.args != "" && c.args.String() == "{}" {
+		c.args.Reset()
+	}
 	c.args.WriteString(f.args)
 }
 
 // beginsNext tells whether a fragment is another call, though its index was used: some servers send every call as index 0.
+// One without a name goes on with the call, whatever its id: other servers make up an id for every fragment.
 func beginsNext(c *call, f fragment) bool {
-	if f.id != "" && c.id != "" {
+	switch {
+	case f.name == "":
+		return false
+	case f.id != "" && c.id != "":
 		return f.id != c.id
 	}
-	return f.name != "" && c.args.Len() > 0 && json.Valid([]byte(c.args.String()))
+	return c.args.Len() > 0 && json.Valid([]byte(c.args.String()))
 }
 
 // reply is what was put together so far. With whole false it broke off: its tool calls are left out, because a call whose

@@ -29,6 +29,9 @@ const (
 	// drainWait is how long the end of a body is waited for after the reply is complete, so that its connection can be
 	// used again.
 	drainWait = 100 * time.Millisecond
+	// finishWait is how long the next event is waited for after the finish reason: the usage, or the end. Some servers leave
+	// a stream open, and the task would wait with it.
+	finishWait = 5 * time.Second
 )
 
 type client struct {
@@ -143,6 +146,9 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 	a := newAssembler(func() string { return "call_" + rand.Text() })
 	a.id = requestID(resp.Header)
 	failure := read(ctx, resp, a, count)
+	if errors.Is(context.Cause(ctx), model.ErrReplyTooLarge) {
+		return a.reply(false), model.ErrorFromTransport(ctx, ctx.Err())
+	}
 	// A reply that said it is complete is one, whatever became of the connection after: only usage can be missing.
 	if a.completed || a.finish != "" && !brokenOff[a.finish] {
 		if !a.started {
@@ -198,16 +204,18 @@ func read(ctx context.Context, resp *http.Response, a *assembler, onBytes func(i
 	return failure
 }
 
-// firstByte is the first byte that is no white space, 0 where there is none.
+// firstByte is the first byte that is no white space, 0 where there is none. The white space is gone then: some servers send
+// a lot of it to keep the connection while they think.
 func firstByte(body *bufio.Reader) byte {
-	for n := 1; ; n++ {
-		peeked, err := body.Peek(n)
+	for {
+		c, err := body.ReadByte()
 		if err != nil {
 			return 0
 		}
-		switch c := peeked[n-1]; c {
+		switch c {
 		case ' ', '\t', '\r', '\n':
 		default:
+			_ = body.UnreadByte()
 			return c
 		}
 	}

@@ -126,6 +126,29 @@ func TestAPlainReplyToAStreamingRequestIsTaken(t *testing.T) {
 	}
 }
 
+func TestOddBodiesAreRead(t *testing.T) {
+	const mark = "\xef\xbb\xbf"
+	events := map[string]string{"Content-Type": "text/event-stream"}
+	plain := `{"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}`
+	cases := map[string]answer{
+		"JSON after much white space":          {body: strings.Repeat(" \r\n\t", 2000) + plain},
+		"JSON after a byte order mark":         {body: mark + plain},
+		"events after a byte order mark":       {body: mark + hello, header: events},
+		"a last event without line end":        {body: strings.TrimSpace(chunk(`{"content":"hello"}`, "stop")), header: events},
+		"a last event without its blank line":  {body: strings.TrimSpace(chunk(`{"content":"hello"}`, "stop")) + "\r\n", header: events},
+		"an end mark without its blank line":   {body: chunk(`{"content":"hello"}`, "") + "data: [DONE]\n"},
+		"a cut event after the end of a reply": {body: chunk(`{"content":"hello"}`, "stop") + `data: {"usa`},
+	}
+	for name, a := range cases {
+		t.Run(name, func(t *testing.T) {
+			reply, err := generate(t, serve(t, a).model(t))
+			if err != nil || len(reply.Texts()) != 1 || reply.Texts()[0] != "hello" {
+				t.Errorf("got %+v, %v", reply, err)
+			}
+		})
+	}
+}
+
 func TestErrorClasses(t *testing.T) {
 	cases := map[string]struct {
 		answer answer

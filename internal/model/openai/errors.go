@@ -91,12 +91,19 @@ type errorFields struct {
 	InnerError struct {
 		Code string `json:"code"`
 	} `json:"innererror"`
+	Metadata struct {
+		// Raw is the body of the provider behind OpenRouter, whose own message says only that there was an error.
+		Raw json.RawMessage `json:"raw"`
+	} `json:"metadata"`
 }
 
 func (f errorFields) apiError() apiError {
 	e := apiError{Type: f.Type, Param: f.Param, Message: f.Message, Inner: f.InnerError.Code}
 	if e.Inner == "" {
 		e.Inner = f.StatusWord
+	}
+	if raw := f.Metadata.Raw; len(raw) > 0 && string(raw) != "null" {
+		e.Message += "\n" + unquoted(raw)
 	}
 	code := strings.Trim(string(f.Code), `"`)
 	if n, err := strconv.Atoi(code); err == nil {
@@ -107,6 +114,15 @@ func (f errorFields) apiError() apiError {
 		e.Code = code
 	}
 	return e
+}
+
+// unquoted is the text of a JSON string, or any other JSON as it stands.
+func unquoted(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
 }
 
 // ownParameters are the names that may be shown when a provider rejects one: we wrote them ourselves.

@@ -65,10 +65,12 @@ func TestRepliesAreCapped(t *testing.T) {
 		body string
 		cap  func(*model.Config)
 	}{
-		"17 MiB, by default": {`{"choices":[{"message":{"content":"` + strings.Repeat("x", 17<<20) + `"},"finish_reason":"stop"}]}`, asDefault},
-		"one event":          {chunk(`{"content":"`+big+`"}`, "") + done, small},
-		"many small events":  {strings.Repeat(chunk(`{"content":"`+big[:1<<10]+`"}`, ""), 65) + done, small},
-		"events of nothing":  {strings.Repeat(chunk(`{}`, ""), 8<<10) + done, small},
+		"17 MiB, by default":        {`{"choices":[{"message":{"content":"` + strings.Repeat("x", 17<<20) + `"},"finish_reason":"stop"}]}`, asDefault},
+		"one event":                 {chunk(`{"content":"`+big+`"}`, "") + done, small},
+		"one event, finished":       {chunk(`{"content":"`+big+`"}`, "stop") + done, small},
+		"larger than events may be": {chunk(`{"content":"`+strings.Repeat("x", 5<<20)+`"}`, "") + done, asDefault},
+		"many small events":         {strings.Repeat(chunk(`{"content":"`+big[:1<<10]+`"}`, ""), 65) + done, small},
+		"events of nothing":         {strings.Repeat(chunk(`{}`, ""), 8<<10) + done, small},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -119,6 +121,38 @@ func TestTheEndOfABodyIsNotWaitedForLong(t *testing.T) {
 		}
 	})
 }
+
+func TestAStreamThatStaysOpenAfterItsReplyIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, server := io.Pipe()
+		start := time.Now()
+		go func() {
+			time.Sleep(time.Hour) // before its end a reply may take its time
+			_, _ = io.WriteString(server, chunk(`{"content":"hello"}`, "stop"))
+			time.Sleep(finishWait - 1)
+			_, _ = io.WriteString(server, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}\n\n")
+		}()
+		f := &http.Client{Transport: roundTrip(func(*http.Request) *http.Response {
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}
+		})}
+		m, err := New(model.Config{Model: "m", HTTP: f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := generate(t, m)
+		if err != nil || reply.Texts()[0] != "hello" || reply.Finish != loop.FinishStop || reply.Usage.OutputTokens != 2 {
+			t.Errorf("got %+v, %v", reply, err)
+		}
+		if waited := time.Since(start); waited != time.Hour+2*finishWait-1 {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+// roundTrip is an HTTP client's transport without a network.
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
 func TestAzureTakesItsKeyInAHeaderOfItsOwn(t *testing.T) {
 	for base, want := range map[string]bool{

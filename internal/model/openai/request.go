@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -111,17 +110,28 @@ func toMessages(f features, req *loop.Request) []sdk.ChatCompletionMessageParamU
 	return out
 }
 
+// noAnswer stands for a reply that was nothing but reasoning. Mistral refuses an assistant's message without content, and
+// without the message a user's one after a tool's; templates of other models insist on roles that take turns.
+const noAnswer = "(no answer)"
+
 func toAssistant(f features, m loop.Message) sdk.ChatCompletionMessageParamUnion {
 	var a sdk.ChatCompletionAssistantMessageParam
 	// A refusal goes back as text: few servers know the field.
 	text := joined(m, loop.BlockText, loop.BlockRefusal)
+	reasoning := joined(m, loop.BlockReasoning)
+	if !f.replayReasoning {
+		reasoning = ""
+	}
+	if strings.TrimSpace(text) == "" && len(m.ToolCalls) == 0 && reasoning == "" {
+		text = noAnswer
+	}
 	if text != "" || len(m.ToolCalls) == 0 {
 		a.Content.OfString = sdk.String(text)
 	}
 	for _, c := range m.ToolCalls {
 		a.ToolCalls = append(a.ToolCalls, toToolCall(c))
 	}
-	if reasoning := joined(m, loop.BlockReasoning); f.replayReasoning && reasoning != "" {
+	if reasoning != "" {
 		a.SetExtraFields(map[string]any{"reasoning_content": reasoning})
 	}
 	return sdk.ChatCompletionMessageParamUnion{OfAssistant: &a}
@@ -131,7 +141,7 @@ func toToolCall(c loop.ToolCall) sdk.ChatCompletionMessageToolCallUnionParam {
 	call := &sdk.ChatCompletionMessageFunctionToolCallParam{
 		ID: c.ID,
 		Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{
-			Name: acceptableName(c.Name), Arguments: acceptableArguments(c.Arguments),
+			Name: model.AcceptableToolName(c.Name), Arguments: acceptableArguments(c.Arguments),
 		},
 	}
 	if json.Valid([]byte(c.Opaque)) {
@@ -142,18 +152,6 @@ func toToolCall(c loop.ToolCall) sdk.ChatCompletionMessageToolCallUnionParam {
 
 // extraContent is where Gemini's compatible endpoint puts the signature of a thought, and wants it back.
 const extraContent = "extra_content"
-
-var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
-
-// acceptableName makes a name that the model made up one that the API takes: a call in the history with a name that is
-// not would have every later request rejected.
-func acceptableName(name string) string {
-	name = notInNames.ReplaceAllString(name, "_")
-	if name == "" {
-		return "unknown"
-	}
-	return name[:min(len(name), 64)]
-}
 
 // acceptableArguments makes the arguments of an earlier call a JSON object, for servers that parse them.
 func acceptableArguments(args string) string {

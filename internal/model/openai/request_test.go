@@ -3,7 +3,6 @@ package openai
 import (
 	"encoding/json"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
@@ -95,9 +94,23 @@ func TestRequestsAreConverted(t *testing.T) {
 				{"id":"c1","type":"function","function":{"name":"fs_read_file","arguments":"{\"malformed_arguments\":\"{\\\"a\\\":\"}"}},
 				{"id":"c2","type":"function","function":{"name":"unknown","arguments":"{\"malformed_arguments\":\"[1]\"}"}}]}]}`,
 		},
-		"an empty reply stays in the history": {
-			req:  loop.Request{Messages: []loop.Message{{Role: loop.RoleAssistant}}},
-			want: `{"messages":[{"role":"assistant","content":""}]}`,
+		"a reply of nothing but reasoning keeps its place": {
+			req: loop.Request{Messages: []loop.Message{
+				{Role: loop.RoleTool, ToolResults: []loop.ToolResult{{CallID: "c1", Content: "2"}}},
+				{Role: loop.RoleAssistant, Blocks: []loop.Block{{Kind: loop.BlockReasoning, Text: "hm"}}},
+				loop.UserText("go on"),
+			}},
+			want: `{"messages":[{"role":"tool","tool_call_id":"c1","content":"2"},
+				{"role":"assistant","content":"(no answer)"},{"role":"user","content":"go on"}]}`,
+		},
+		"an empty reply keeps its place": {
+			req:  loop.Request{Messages: []loop.Message{{Role: loop.RoleAssistant, Blocks: []loop.Block{{Kind: loop.BlockText, Text: "\n"}}}}},
+			want: `{"messages":[{"role":"assistant","content":"(no answer)"}]}`,
+		},
+		"reasoning that goes back is enough": {
+			features: features{replayReasoning: true},
+			req:      loop.Request{Messages: []loop.Message{{Role: loop.RoleAssistant, Blocks: []loop.Block{{Kind: loop.BlockReasoning, Text: "hm"}}}}},
+			want:     `{"messages":[{"role":"assistant","content":"","reasoning_content":"hm"}]}`,
 		},
 	}
 	for name, c := range cases {
@@ -137,12 +150,6 @@ func TestStreamFieldsFollowTheFeatures(t *testing.T) {
 				t.Errorf("stream %v, stream_options %v", got["stream"], got["stream_options"])
 			}
 		})
-	}
-}
-
-func TestLongToolNamesAreCut(t *testing.T) {
-	if got := acceptableName(strings.Repeat("x", 99)); len(got) != 64 {
-		t.Errorf("%d characters", len(got))
 	}
 }
 

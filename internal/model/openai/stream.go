@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/respjson"
@@ -18,9 +19,10 @@ import (
 )
 
 // readStream reads events into the assembler until the stream says that it is over, and tells what went wrong. The SDK's
-// own Stream does not tell an end from a connection that closed.
+// own Stream does not tell an end from a connection that closed. After a finish reason, silence is an end too.
 func readStream(ctx context.Context, events ssestream.Decoder, a *assembler, onBytes func(int)) *loop.ModelError {
 	var chunk sdk.ChatCompletionChunk // one for all: it is large
+	var end *time.Timer               // set once a finish reason came
 	for events.Next() {
 		event := events.Event()
 		data := bytes.TrimSpace(event.Data)
@@ -33,6 +35,14 @@ func readStream(ctx context.Context, events ssestream.Decoder, a *assembler, onB
 		}
 		if ctx.Err() != nil {
 			return model.ErrorFromTransport(ctx, ctx.Err())
+		}
+		switch {
+		case a.finish == "":
+		case end == nil:
+			end = time.AfterFunc(finishWait, func() { _ = events.Close() })
+			defer end.Stop()
+		default:
+			end.Reset(finishWait)
 		}
 	}
 	switch err := events.Err(); {

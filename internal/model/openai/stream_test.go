@@ -86,6 +86,20 @@ func TestStreamsAreAssembled(t *testing.T) {
 				{ID: "new-1", Name: "now", Arguments: "{}"}, {ID: "new-2", Name: "now", Arguments: "{}"}}},
 			bytes: 4,
 		},
+		"another id in every fragment": {
+			stream: chunk(`{"tool_calls":[{"index":0,"id":"a1","function":{"name":"add","arguments":""}}]}`, "") +
+				chunk(`{"tool_calls":[{"index":0,"id":"a2","function":{"arguments":"{\"x\":"}}]}`, "") +
+				chunk(`{"tool_calls":[{"index":0,"id":"a3","function":{"arguments":"1}"}}]}`, "tool_calls") + done,
+			want:  loop.Reply{Finish: loop.FinishToolCalls, ToolCalls: []loop.ToolCall{{ID: "a1", Name: "add", Arguments: `{"x":1}`}}},
+			bytes: 7,
+		},
+		"empty arguments before the real ones": {
+			stream: chunk(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}]}`, "") +
+				chunk(`{"tool_calls":[{"index":0,"function":{"arguments":""}}]}`, "") +
+				chunk(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"x\":"}},{"index":0,"function":{"arguments":"1}"}}]}`, "tool_calls") + done,
+			want:  loop.Reply{Finish: loop.FinishToolCalls, ToolCalls: []loop.ToolCall{{ID: "a", Name: "add", Arguments: `{"x":1}`}}},
+			bytes: 9,
+		},
 		"an id that is used twice": {
 			stream: chunk(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"now","arguments":"{}"}},{"index":1,"id":"a","function":{"name":"now","arguments":"{}"}}]}`, "tool_calls") + done,
 			want: loop.Reply{Finish: loop.FinishToolCalls, ToolCalls: []loop.ToolCall{

@@ -1,0 +1,52 @@
+package anthropic
+
+import (
+	"testing"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/modeltest"
+)
+
+func TestThinkingIsNotBegunWithinARowOfCalls(t *testing.T) {
+	temperature := 0.5
+	const on, off = `{"thinking":{"type":"enabled","budget_tokens":5000}}`, `{"temperature":0.5}`
+	const adaptive = `{"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"medium"}}`
+	thought := loop.Block{Kind: loop.BlockReasoning, Text: "hm", Opaque: `anthropic:{"type":"thinking","signature":"sig","bytes":2}`}
+	redacted := loop.Block{Kind: loop.BlockReasoning, Opaque: `anthropic:{"type":"redacted_thinking","data":"enc"}`}
+	lost := loop.Block{Kind: loop.BlockReasoning}
+	user, nudge := loop.UserText("go"), loop.UserText("go on")
+	call := func(id string, blocks ...loop.Block) loop.Message {
+		return assistant(blocks, loop.ToolCall{ID: id, Name: "f"})
+	}
+	done := func(id string) loop.Message { return results(loop.ToolResult{CallID: id, Content: "x"}) }
+	for reason, tc := range map[string]struct {
+		model string // claude-haiku-4-5 where empty
+		msgs  []loop.Message
+		want  string
+	}{
+		"a first turn thinks":                              {msgs: []loop.Message{user}, want: on},
+		"a call with thinking goes on with it":             {msgs: []loop.Message{user, call("1", thought), done("1")}, want: on},
+		"redacted thinking is thinking":                    {msgs: []loop.Message{user, call("1", redacted), done("1")}, want: on},
+		"a call without any does not begin":                {msgs: []loop.Message{user, call("1"), done("1")}, want: off},
+		"nor one whose thoughts the journal had no room":   {msgs: []loop.Message{user, call("1", lost, text("ok")), done("1")}, want: off},
+		"nor one that is followed by a nudge":              {msgs: []loop.Message{user, call("1"), done("1"), nudge}, want: off},
+		"thinking once is enough for a row of calls":       {msgs: []loop.Message{user, call("1", thought), done("1"), call("2"), done("2")}, want: on},
+		"thinking before the row is none in it":            {msgs: []loop.Message{user, call("1", thought), done("1"), assistant([]loop.Block{text("ok")}), nudge, call("2"), done("2")}, want: off},
+		"a reply without calls ends the row":               {msgs: []loop.Message{user, call("1"), done("1"), assistant([]loop.Block{text("ok")}), nudge}, want: on},
+		"newer models begin when they like":                {model: "claude-opus-4-6", msgs: []loop.Message{user, call("1"), done("1")}, want: adaptive},
+		"other makers' models, which sign nothing, do too": {model: "glm-5", msgs: []loop.Message{user, call("1", lost), done("1")}, want: on},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			cfg := model.Config{Model: tc.model, Parameters: model.Parameters{ReasoningEffort: "medium", Temperature: &temperature, MaxOutputTokens: 10000}}
+			if cfg.Model == "" {
+				cfg.Model = "claude-haiku-4-5"
+			}
+			got := wire(t, toParams(cfg, &loop.Request{Messages: tc.msgs, Tools: []loop.ToolDefinition{{Name: "f"}}}))
+			for _, k := range []string{"model", "max_tokens", "messages", "tools"} {
+				delete(got, k)
+			}
+			modeltest.WantJSON(t, got, tc.want)
+		})
+	}
+}
