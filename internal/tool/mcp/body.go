@@ -8,30 +8,30 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// boundedBody ends with errBodyTooLarge after its limit, and tells when it is closed.
+// boundedBody is the body of a real response. It ends with an error where it may grow no more, and tells when it is closed.
 type boundedBody struct {
 	io.ReadCloser
-	left    int64
-	bounded bool
-	done    func()
+	// grow says whether the body, or one event of it, may have that size in the exchange.
+	grow func(ex *exchange, size int) error
+	ex   *exchange
+	read int
+	// perEvent: the reader of the events asks grow for each of them, and the whole has no bound.
+	perEvent bool
+	done     func()
 	// finish lets the body live on for a moment when the request's context ends, to be read to its end: then its connection
 	// can be used again.
 	finish func()
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if !b.bounded {
-		return b.ReadCloser.Read(p)
-	}
-	// One byte more than is left tells a body of just the limit from a larger one.
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
-	}
 	n, err := b.ReadCloser.Read(p)
-	if int64(n) > b.left {
-		return int(b.left), errBodyTooLarge
+	if b.perEvent {
+		return n, err
 	}
-	b.left -= int64(n)
+	b.read += n
+	if err := b.grow(b.ex, b.read); err != nil {
+		return 0, err
+	}
 	return n, err
 }
 
@@ -39,6 +39,9 @@ func (b *boundedBody) Close() error {
 	defer b.done()
 	return b.ReadCloser.Close()
 }
+
+// bodyOf is the body of a response that send gave.
+func bodyOf(resp *http.Response) *boundedBody { return resp.Body.(*boundedBody) }
 
 // requestOf reads the JSON-RPC request in a POST's body, nil when there is none.
 func requestOf(req *http.Request) *jsonrpc.Request {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -23,7 +24,7 @@ const (
 // contain turns the response to a call into one that the SDK can read, whatever it was.
 func (w *wall) contain(req *http.Request, resp *http.Response, ex *exchange) *http.Response {
 	switch {
-	case resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.Header.Get("Location") != "":
+	case redirects(resp):
 		return resp // http.Client's to follow or to refuse
 	case w.noteGone(req, resp, ex):
 		return failure(req, resp, ex, "the session is gone")
@@ -36,7 +37,7 @@ func (w *wall) contain(req *http.Request, resp *http.Response, ex *exchange) *ht
 	case jsonType:
 		return containJSON(req, resp, ex)
 	case eventType:
-		resp.Body = callStream(resp.Body, ex)
+		resp.Body = callStream(bodyOf(resp), ex)
 		return resp
 	}
 	return failure(req, resp, ex, "no JSON-RPC response")
@@ -47,9 +48,20 @@ func (w *wall) noteGone(req *http.Request, resp *http.Response, ex *exchange) bo
 	if resp.StatusCode != http.StatusNotFound || req.Header.Get(headerSession) == "" {
 		return false
 	}
+	w.forgotten(ex)
+	return true
+}
+
+func (w *wall) forgotten(ex *exchange) {
 	ex.set(func(ex *exchange) { ex.sessionGone = true })
 	w.onGone()
-	return true
+}
+
+// noSession: many servers answer 400 where they should answer 404. Wrong arguments may be a 400 too, and about any session.
+func noSession(req *http.Request, resp *http.Response, err error) bool {
+	var rpc *jsonrpc.Error
+	return resp.StatusCode == http.StatusBadRequest && req.Header.Get(headerSession) != "" &&
+		errors.As(err, &rpc) && rpc.Code != jsonrpc.CodeInvalidParams && strings.Contains(strings.ToLower(rpc.Message), "session")
 }
 
 // containStatus notes the status, and keeps the server's own JSON-RPC error where there is one.
@@ -58,6 +70,10 @@ func (w *wall) containStatus(req *http.Request, resp *http.Response, ex *exchang
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	if err == nil {
 		if answer := responseIn(raw); answer != nil && answer.Error != nil {
+			if noSession(req, resp, answer.Error) {
+				w.forgotten(ex)
+				return failure(req, resp, ex, "the session is gone")
+			}
 			return answerWith(req, resp, ex, answer)
 		}
 	}
@@ -69,7 +85,9 @@ func containJSON(req *http.Request, resp *http.Response, ex *exchange) *http.Res
 	if err != nil {
 		ex.set(func(ex *exchange) {
 			ex.tooLarge = errors.Is(err, errBodyTooLarge)
-			ex.err = err
+			if !ex.over {
+				ex.err = err
+			}
 		})
 		return failure(req, resp, ex, "the answer broke off")
 	}
@@ -77,8 +95,8 @@ func containJSON(req *http.Request, resp *http.Response, ex *exchange) *http.Res
 	if answer == nil {
 		return failure(req, resp, ex, "no JSON-RPC response")
 	}
-	ex.set(func(ex *exchange) { ex.answered = true })
 	if answer.ID == ex.callID() {
+		ex.take(answer)
 		_ = resp.Body.Close()
 		return respond(req, http.StatusOK, jsonType, raw)
 	}
@@ -87,7 +105,7 @@ func containJSON(req *http.Request, resp *http.Response, ex *exchange) *http.Res
 
 // answerWith gives the call the response that stands alone in its body: whatever id it has, it is meant for this call.
 func answerWith(req *http.Request, resp *http.Response, ex *exchange, answer *jsonrpc.Response) *http.Response {
-	ex.set(func(ex *exchange) { ex.answered = true })
+	ex.take(answer)
 	_ = resp.Body.Close()
 	answer.ID = ex.callID()
 	raw, err := jsonrpc.EncodeMessage(answer)
@@ -123,7 +141,7 @@ func (w *wall) resume(req *http.Request) (*http.Response, error) {
 		return respond(req, http.StatusOK, eventType, event{data: errorFor(ex, "the stream broke off")}.bytes()), nil //nolint:nilerr // the call is told, the session lives on
 	}
 	// The exchange's trace is the call's own: a resumption that finds no connection does not mean that the call never left.
-	resp, err := w.send(req, nil, maxErrorBytes)
+	resp, err := w.send(w.redirected(req), nil, maxBodyBytes)
 	switch {
 	case err != nil:
 		return nil, err
@@ -135,13 +153,14 @@ func (w *wall) resume(req *http.Request) (*http.Response, error) {
 		return respond(req, http.StatusOK, eventType, event{data: errorFor(ex, "the stream cannot be resumed")}.bytes()), nil
 	}
 	resp.Header.Del(headerSession)
-	resp.Body = callStream(resp.Body, ex)
+	resp.Body = callStream(bodyOf(resp), ex)
 	return resp, nil
 }
 
 // callStream passes on the events of a call's stream that the SDK can read. One that it cannot read becomes an error
-// response to the call and the end of the stream; half an event at a broken end is left out.
-func callStream(body io.ReadCloser, ex *exchange) io.ReadCloser {
+// response to the call and the end of the stream; half an event at a broken end is left out, and so is a large message that is
+// not the answer.
+func callStream(body *boundedBody, ex *exchange) io.ReadCloser {
 	r := bufio.NewReader(body)
 	closeBody := body.Close
 	var end error
@@ -149,12 +168,15 @@ func callStream(body io.ReadCloser, ex *exchange) io.ReadCloser {
 		if end != nil {
 			return nil, end
 		}
-		ev, err := readEvent(r, maxBodyBytes)
+		ev, err := readEvent(r, func(size int) error { return body.grow(ex, size) })
 		switch {
-		case errors.Is(err, errEventTooLarge):
+		case errors.Is(err, errBodyTooLarge):
 			ex.set(func(ex *exchange) { ex.tooLarge = true })
 			end = io.EOF
 			return event{data: errorFor(ex, "the answer is too large")}.bytes(), nil
+		case err != nil && errors.Is(ex.facts().err, errSlowBody):
+			end = io.EOF
+			return event{data: errorFor(ex, "the answer comes too slowly")}.bytes(), nil
 		case err != nil:
 			return nil, err
 		}
@@ -169,12 +191,13 @@ func callStream(body io.ReadCloser, ex *exchange) io.ReadCloser {
 			return event{data: errorFor(ex, "no JSON-RPC message")}.bytes(), nil //nolint:nilerr // the call is told, the session lives on
 		}
 		if answer, ok := msg.(*jsonrpc.Response); ok && answer.ID == ex.callID() {
-			ex.set(func(ex *exchange) { ex.answered = true })
+			ex.take(answer)
 			end = io.EOF
 			closeBody = func() error { return drain(body) }
-			if b, ok := body.(*boundedBody); ok {
-				b.finish()
-			}
+			body.finish()
+		} else if room := ex.vacate(); room != nil {
+			room()
+			ev.data = nil
 		}
 		return ev.bytes(), nil
 	}

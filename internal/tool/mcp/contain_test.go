@@ -37,6 +37,7 @@ func badAnswers() map[string]badAnswer {
 		"ServerError":     {write(500, "text/html", "secret body"), []string{"HTTP 500", "outcome is unknown"}},
 		"BadGateway":      {write(502, "text/html", "secret body"), []string{"HTTP 502", "outcome is unknown"}},
 		"ErrorIn400":      {write(400, jsonType, message), []string{"quota used up"}},
+		"ArgumentsIn400":  {write(400, jsonType, `{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no such shell session"}}`), []string{"no such shell session"}},
 		"ErrorIn200":      {write(200, jsonType, message), []string{"quota used up"}},
 		"NoJSON":          {write(200, jsonType, "secret body"), []string{"outcome is unknown"}},
 		"NoResponse":      {write(200, jsonType, `{"jsonrpc":"2.0","method":"x"}`), []string{"outcome is unknown"}},
@@ -92,24 +93,47 @@ func TestBadAnswerHarmsItsOwnCallOnly(t *testing.T) {
 }
 
 func TestForgottenSessionIsSaidToHaveRunNothing(t *testing.T) {
-	var ran counter
-	var mu sync.Mutex
-	h := handlerOf(echoServer(t, &ran), nil)
-	cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		now := h
-		mu.Unlock()
-		now.ServeHTTP(w, r)
-	}))
-	p := newPool(t)
-	wantContent(t, echo(t.Context(), p, cfg, "one"), false, "one")
-	mu.Lock()
-	h = handlerOf(echoServer(t, &ran), nil) // the server restarts
-	mu.Unlock()
-	wantContent(t, echo(t.Context(), p, cfg, "two"), true, notRun, "forgotten the session")
-	wantContent(t, echo(t.Context(), p, cfg, "three"), false, "three")
-	if ran.of("two") != 0 {
-		t.Error("the call was sent again")
+	refusals := map[string]http.HandlerFunc{
+		"NotFound": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+		"BadRequest": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", jsonType)
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`)
+		},
+	}
+	for name, refuse := range refusals {
+		t.Run(name, func(t *testing.T) {
+			var ran counter
+			var mu sync.Mutex
+			forgotten := map[string]bool{}
+			seen := map[string]bool{}
+			h := handlerOf(echoServer(t, &ran), nil)
+			cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				id := r.Header.Get(headerSession)
+				mu.Lock()
+				seen[id] = id != ""
+				gone := forgotten[id]
+				mu.Unlock()
+				switch {
+				case r.Method == http.MethodGet:
+					w.WriteHeader(http.StatusMethodNotAllowed)
+				case gone:
+					refuse(w, r)
+				default:
+					h.ServeHTTP(w, r)
+				}
+			}))
+			p := newPool(t)
+			wantContent(t, echo(t.Context(), p, cfg, "one"), false, "one")
+			mu.Lock()
+			forgotten, seen = seen, map[string]bool{} // the server restarts
+			mu.Unlock()
+			wantContent(t, echo(t.Context(), p, cfg, "two"), true, notRun, "forgotten the session")
+			wantContent(t, echo(t.Context(), p, cfg, "three"), false, "three")
+			if ran.of("two") != 0 {
+				t.Error("the call was sent again")
+			}
+		})
 	}
 }
 
@@ -141,6 +165,12 @@ func TestListeningStreamsNeitherHoldUpNorEndASession(t *testing.T) {
 		"NotFound":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
 		"NotAllowed":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) },
 		"Unavailable": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"Large": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", eventType)
+			_, _ = io.WriteString(w, "data: "+strings.Repeat("x", 2*maxSmallBytes))
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
 		"Garbage": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", eventType)
 			_, _ = io.WriteString(w, "what\ndata: {\"jsonrpc\n\ndata: [1]\n\nid: 7\ndata: x")

@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
@@ -136,7 +134,7 @@ func (e *entry) discover(f *flight) {
 	sess, changes := e.sess, e.changes
 	e.mu.Unlock()
 
-	var tools []*sdk.Tool
+	var tools []listed
 	var err error
 	var ex *exchange
 	if sess != nil && sess.acquire() {
@@ -170,7 +168,7 @@ func (e *entry) connect(ctx context.Context) (*session, *exchange, error) {
 }
 
 // finish keeps what a discovery found, and lets its callers go on.
-func (e *entry) finish(f *flight, s *session, changes uint64, tools []*sdk.Tool, err error, ex *exchange) {
+func (e *entry) finish(f *flight, s *session, changes uint64, tools []listed, err error, ex *exchange) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer close(f.done)

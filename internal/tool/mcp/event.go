@@ -8,22 +8,19 @@ import (
 	"strings"
 )
 
-// errEventTooLarge: one server-sent event passed the limit.
-var errEventTooLarge = errors.New("the event is too large")
-
 // event is one server-sent event.
 type event struct {
 	name, id, retry string
 	data            []byte
 }
 
-// readEvent reads the next complete event of at most limit bytes. A stream that breaks off within an event gives only the
-// error: half an event is none.
-func readEvent(r *bufio.Reader, limit int) (event, error) {
+// readEvent reads the next complete event. It asks grow before it keeps an event of that size, and ends with grow's error. A
+// stream that breaks off within an event gives only the error: half an event is none.
+func readEvent(r *bufio.Reader, grow func(size int) error) (event, error) {
 	var ev event
 	var seen bool
 	for size := 0; ; {
-		line, err := readLine(r, limit-size)
+		line, err := readLine(r, func(n int) error { return grow(size + n) })
 		if err != nil {
 			return event{}, err
 		}
@@ -63,13 +60,13 @@ func (ev *event) field(line []byte) bool {
 	return true
 }
 
-// readLine reads up to and with a line feed, at most limit bytes.
-func readLine(r *bufio.Reader, limit int) ([]byte, error) {
+// readLine reads up to and with a line feed, as far as grow allows.
+func readLine(r *bufio.Reader, grow func(size int) error) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > limit {
-			return nil, errEventTooLarge
+		if err := grow(len(line) + len(part)); err != nil {
+			return nil, err
 		}
 		line = append(line, part...)
 		switch {

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -29,6 +30,11 @@ type exchange struct {
 	sessionGone bool
 	// resumes counts the attempts to fetch the rest of a broken stream since the last event.
 	resumes int
+	// structured is the answer's structured content as the server wrote it: the SDK rounds its numbers.
+	structured json.RawMessage
+	// room gives back the place of a large answer, nil when there is none; see places. over: it gets none any more.
+	room context.CancelFunc
+	over bool
 }
 
 type exchangeKey struct{}
@@ -56,12 +62,20 @@ func (ex *exchange) callID() (id jsonrpc.ID) {
 	return id
 }
 
+// take notes the answer.
+func (ex *exchange) take(answer *jsonrpc.Response) {
+	structured := structuredIn(answer.Result)
+	ex.set(func(ex *exchange) { ex.answered, ex.structured = true, structured })
+}
+
 // facts is a copy of an exchange, to decide on.
 type facts struct {
 	status int
 	err    error
 
 	neverSent, answered, tooLarge, sessionGone bool
+
+	structured json.RawMessage
 }
 
 func (ex *exchange) facts() facts {
@@ -70,7 +84,8 @@ func (ex *exchange) facts() facts {
 	return facts{
 		status: ex.status, err: ex.err, answered: ex.answered, tooLarge: ex.tooLarge, sessionGone: ex.sessionGone,
 		// A transport that is not net/http's may not call the hooks; then only a request it never got is certain.
-		neverSent: !ex.handed || (ex.asked && !ex.connected),
+		neverSent:  !ex.handed || (ex.asked && !ex.connected),
+		structured: ex.structured,
 	}
 }
 

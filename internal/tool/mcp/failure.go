@@ -82,6 +82,8 @@ func transportReason(err error) string {
 		return "the server sends its clients to another origin, which is refused"
 	case errors.Is(err, errBodyTooLarge):
 		return fmt.Sprintf("the server's answer is larger than %d MiB", maxBodyBytes>>20)
+	case errors.Is(err, errSlowBody):
+		return fmt.Sprintf("the server takes longer than %s to send a large answer", largeTime)
 	case errors.As(err, &dns):
 		return "the host's name cannot be resolved"
 	case errors.As(err, &unverified), errors.As(err, &authority):

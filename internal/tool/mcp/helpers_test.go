@@ -118,7 +118,7 @@ func serve(t *testing.T, h http.Handler) Config {
 	return Config{
 		Name: "ts", URL: srv.URL + "/mcp", RequireApproval: ApproveNever,
 		HTTP:        &http.Client{Transport: &http.Transport{}},
-		CallTimeout: time.Minute, ConnectTimeout: 10 * time.Second,
+		CallTimeout: time.Minute, ConnectTimeout: time.Minute,
 	}
 }
 
@@ -198,7 +198,7 @@ func receive[T any](t *testing.T, ch <-chan T, what string) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("waited in vain for %s", what)
 		panic("unreachable")
 	}

@@ -56,9 +56,17 @@ func (w *wall) relay(req *http.Request, pipe *io.PipeWriter) {
 	<-ctx.Done()
 }
 
+// small is the bound of what is no answer.
+func small(size int) error {
+	if size > maxSmallBytes {
+		return errBodyTooLarge
+	}
+	return nil
+}
+
 // hear passes the events of one real stream on. It tells whether there were any, and whether to open another stream.
 func (w *wall) hear(ctx context.Context, req *http.Request, pipe *io.PipeWriter) (heard, again bool) {
-	out := req.Clone(ctx)
+	out := w.redirected(req.WithContext(ctx))
 	if req.GetBody != nil {
 		body, err := req.GetBody()
 		if err != nil {
@@ -76,7 +84,7 @@ func (w *wall) hear(ctx context.Context, req *http.Request, pipe *io.PipeWriter)
 		return false, resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests
 	}
 	for r := bufio.NewReader(resp.Body); ; {
-		ev, err := readEvent(r, maxBodyBytes)
+		ev, err := readEvent(r, small)
 		if err != nil {
 			return heard, ctx.Err() == nil
 		}

@@ -29,6 +29,9 @@ type Pool struct {
 	listenDelay time.Duration
 	// secondChance is how long a caller waits for a server that failed before.
 	secondChance time.Duration
+	// large are the places for large answers, and tellTime is how long a server may take to accept what it need not answer.
+	large    *places
+	tellTime time.Duration
 	// onChange is told the key of a toolset whose server says that its tools changed.
 	onChange func(key string)
 
@@ -70,7 +73,7 @@ func NewPool(opts ...Option) *Pool {
 	p := &Pool{
 		impl: &sdk.Implementation{Name: "agenttask-operator", Version: "v1alpha1"}, now: time.Now,
 		idle: defaultIdle, maxAge: defaultMaxAge, listenDelay: time.Second,
-		secondChance: defaultSecondChance, onChange: func(string) {},
+		secondChance: defaultSecondChance, large: newPlaces(), tellTime: defaultTellTime, onChange: func(string) {},
 		entries: map[string]*entry{}, closing: map[*session]struct{}{},
 	}
 	p.life, p.stop = context.WithCancel(context.Background())

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,10 +29,24 @@ func dialects() map[string]func(*sdk.Server) (http.Handler, Transport) {
 		"Stateless": func(s *sdk.Server) (http.Handler, Transport) {
 			return handlerOf(s, &sdk.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true}), StreamableHTTP
 		},
+		"Redirected": func(s *sdk.Server) (http.Handler, Transport) {
+			return behindRedirect(handlerOf(s, nil)), StreamableHTTP
+		},
 		"OldSSE": func(s *sdk.Server) (http.Handler, Transport) {
 			return sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return s }, nil), SSE
 		},
 	}
+}
+
+// behindRedirect serves h at /mcp/ and sends clients of /mcp there, as many servers do it.
+func behindRedirect(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/mcp" {
+			http.Redirect(w, r, "/mcp/", http.StatusTemporaryRedirect)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 func TestEveryDialectListsAndCalls(t *testing.T) {
@@ -160,23 +175,34 @@ func (f *flushed) Flush() {
 }
 
 func TestListIsReadAgainWhenItIsOld(t *testing.T) {
-	s := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
-	addTool(s, "old")
-	h := handlerOf(s, nil)
-	cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			w.WriteHeader(http.StatusMethodNotAllowed) // it never notifies
-			return
-		}
-		h.ServeHTTP(w, r)
-	}))
-	clock := newManual()
-	p := newPool(t, WithClock(clock), WithListMaxAge(time.Minute))
-	wantTools(t, p, cfg, "old")
-	addTool(s, "new")
-	wantTools(t, p, cfg, "old")
-	clock.advance(time.Minute)
-	wantTools(t, p, cfg, "new", "old")
+	servers := map[string]*sdk.StreamableHTTPOptions{
+		"Sessions": nil,
+		// With this protocol the server may say for how long its list is good. The list may change all the same.
+		"Stateless": {Stateless: true},
+	}
+	for name, opts := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, &sdk.ServerOptions{
+				SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs = int(time.Hour.Milliseconds()) },
+			})
+			addTool(s, "old")
+			h := handlerOf(s, opts)
+			cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet || r.Header.Get(headerMethod) == methodListen {
+					w.WriteHeader(http.StatusMethodNotAllowed) // it never notifies
+					return
+				}
+				h.ServeHTTP(w, r)
+			}))
+			clock := newManual()
+			p := newPool(t, WithClock(clock), WithListMaxAge(time.Minute))
+			wantTools(t, p, cfg, "old")
+			addTool(s, "new")
+			wantTools(t, p, cfg, "old")
+			clock.advance(time.Minute)
+			wantTools(t, p, cfg, "new", "old")
+		})
+	}
 }
 
 func TestIdleSessionIsClosedAndComesBack(t *testing.T) {
@@ -260,6 +286,22 @@ func TestLargeNumbersInArgumentsStayExact(t *testing.T) {
 	cfg := serve(t, handlerOf(s, nil))
 	got := newPool(t).Call(t.Context(), "k", cfg, "id", `{"id": 12345678901234567890}`)
 	wantContent(t, got, false, "12345678901234567890")
+}
+
+func TestLargeNumbersInStructuredContentStayExact(t *testing.T) {
+	for name, dialect := range dialects() {
+		t.Run(name, func(t *testing.T) {
+			s := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
+			s.AddTool(&sdk.Tool{Name: "id", InputSchema: map[string]any{"type": "object"}},
+				func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+					return &sdk.CallToolResult{StructuredContent: json.RawMessage(`{"id":12345678901234567890}`)}, nil
+				})
+			h, transport := dialect(s)
+			cfg := serve(t, h)
+			cfg.Transport = transport
+			wantContent(t, newPool(t).Call(t.Context(), "k", cfg, "id", ""), false, `{"id":12345678901234567890}`)
+		})
+	}
 }
 
 func TestServerWithoutToolsHasNone(t *testing.T) {

@@ -3,7 +3,9 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -15,8 +17,9 @@ import (
 // noContent stands for a result without any: some providers refuse an empty one.
 const noContent = "[the tool returned no content]"
 
-// mapResult turns a server's result into the text that the model sees, of at most maxBytes.
-func mapResult(res *sdk.CallToolResult, maxBytes int, redact *strings.Replacer) loop.ToolResult {
+// mapResult turns a server's result into the text that the model sees, of at most maxBytes. The structured content is taken
+// from its JSON where there is one.
+func mapResult(res *sdk.CallToolResult, structured json.RawMessage, maxBytes int, redact *strings.Replacer) loop.ToolResult {
 	if res.NeedsInput() {
 		return loop.ToolResult{IsError: true, Content: "The tool asks for further input in the middle of the call, " +
 			"which this client cannot give. The call did not complete; its outcome is unknown."}
@@ -25,7 +28,7 @@ func mapResult(res *sdk.CallToolResult, maxBytes int, redact *strings.Replacer) 
 	for _, block := range res.Content {
 		c.add(blockText(block))
 	}
-	if structured := structuredText(res); structured != "" {
+	if structured := structuredText(res, structured); structured != "" {
 		c.add(structured)
 	}
 	text := c.text()
@@ -87,30 +90,61 @@ func words(parts ...string) string {
 }
 
 // structuredText is the structured content as JSON, or nothing where a text block already says the same.
-func structuredText(res *sdk.CallToolResult) string {
+func structuredText(res *sdk.CallToolResult, raw json.RawMessage) string {
 	if res.StructuredContent == nil {
 		return ""
 	}
-	raw, err := marshal(res.StructuredContent)
+	// Written anew in any case: an escape in the server's own JSON would hide a header's value from the redactor.
+	text, err := marshal(res.StructuredContent)
+	read := func(raw []byte, v *any) error { return json.Unmarshal(raw, v) }
+	if len(raw) > 0 {
+		read = unmarshalExact
+		text, err = normal(raw, read)
+	}
 	if err != nil {
 		return ""
 	}
 	for _, block := range res.Content {
-		if t, ok := block.(*sdk.TextContent); ok && sameJSON(t.Text, raw) {
-			return ""
+		if t, ok := block.(*sdk.TextContent); ok {
+			if same, err := normal([]byte(t.Text), read); err == nil && bytes.Equal(same, text) {
+				return ""
+			}
 		}
 	}
-	return string(raw)
+	return string(text)
 }
 
-// sameJSON tells whether text is JSON of the same value as raw, which marshal wrote.
-func sameJSON(text string, raw []byte) bool {
-	var v any
-	if json.Unmarshal([]byte(text), &v) != nil {
-		return false
+// structuredIn is the structured content in a tool's result, nil when there is none.
+func structuredIn(result json.RawMessage) json.RawMessage {
+	var in struct {
+		StructuredContent json.RawMessage `json:"structuredContent"`
 	}
-	again, err := marshal(v)
-	return err == nil && bytes.Equal(again, raw)
+	if !bytes.Contains(result, []byte(`"structuredContent"`)) || json.Unmarshal(result, &in) != nil {
+		return nil
+	}
+	return in.StructuredContent
+}
+
+// normal is JSON in the form that marshal gives it.
+func normal(raw []byte, read func([]byte, *any) error) ([]byte, error) {
+	var v any
+	if err := read(raw, &v); err != nil {
+		return nil, err
+	}
+	return marshal(v)
+}
+
+// unmarshalExact is json.Unmarshal that keeps numbers as they are written.
+func unmarshalExact(raw []byte, v *any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	return nil
 }
 
 // clip collects text up to a limit, and counts what it leaves out.

@@ -44,6 +44,9 @@ func TestResultMapping(t *testing.T) {
 		"StructuredAlone":        {"structured content is shown as JSON", `{"content":[],"structuredContent":{"b":1,"a":"<x>"}}`, `{"a":"<x>","b":1}`, false},
 		"StructuredInText":       {"but not twice", `{"content":[{"type":"text","text":"{ \"a\": 1, \"b\": [2] }"}],"structuredContent":{"b":[2],"a":1}}`, `{ "a": 1, "b": [2] }`, false},
 		"StructuredBesideText":   {"a text that says something else does not replace it", `{"content":[{"type":"text","text":"done"}],"structuredContent":{"a":1}}`, "done\n{\"a\":1}", false},
+		"StructuredExact":        {"numbers stay as they are", `{"content":[],"structuredContent":{"id": 9007199254740993, "x": 1.50}}`, `{"id":9007199254740993,"x":1.50}`, false},
+		"StructuredExactInText":  {"in the comparison too", `{"content":[{"type":"text","text":"{\"id\":9007199254740992}"}],"structuredContent":{"id":9007199254740993}}`, "{\"id\":9007199254740992}\n{\"id\":9007199254740993}", false},
+		"StructuredTwiceInText":  {"one value and another are not that value", `{"content":[{"type":"text","text":"1 2"}],"structuredContent":1}`, "1 2\n1", false},
 		"StructuredScalar":       {"any JSON value may be structured", `{"content":[],"structuredContent":false}`, "false", false},
 		"Nothing":                {"no result is said to be none", `{"content":[]}`, noContent, false},
 		"EmptyText":              {"an empty text is none", `{"content":[{"type":"text","text":""}]}`, noContent, false},
@@ -52,7 +55,7 @@ func TestResultMapping(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := mapResult(resultOf(t, tc.raw), 1000, nil)
+			got := mapResult(resultOf(t, tc.raw), structuredIn([]byte(tc.raw)), 1000, nil)
 			if got.Content != tc.want || got.IsError != tc.isError {
 				t.Errorf("%s: got %q (error %v), want %q", tc.reason, got.Content, got.IsError, tc.want)
 			}
@@ -63,7 +66,7 @@ func TestResultMapping(t *testing.T) {
 func TestResultIsCutAtARuneAndSaysSo(t *testing.T) {
 	text := strings.Repeat("é", 100)
 	res := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
-	got := mapResult(res, 61, nil).Content
+	got := mapResult(res, nil, 61, nil).Content
 	kept, note, ok := strings.Cut(got, "\n")
 	if !ok || note != "[cut: 30 of 200 bytes shown]" || kept != strings.Repeat("é", 15) {
 		t.Errorf("got %q", got)
@@ -71,7 +74,7 @@ func TestResultIsCutAtARuneAndSaysSo(t *testing.T) {
 	if len(got) > 61 {
 		t.Errorf("%d bytes are more than the limit", len(got))
 	}
-	if whole := mapResult(res, 200, nil).Content; whole != text {
+	if whole := mapResult(res, nil, 200, nil).Content; whole != text {
 		t.Errorf("a result of just the limit was cut: %q", whole)
 	}
 }
@@ -86,15 +89,32 @@ func TestResultNeverShowsAHeadersValue(t *testing.T) {
 		StructuredContent: map[string]any{"key": "key-abcdefghij"},
 	}
 	for _, limit := range []int{1000, 70, 40} {
-		got := mapResult(res, limit, redact).Content
+		got := mapResult(res, nil, limit, redact).Content
 		for _, secret := range []string{"tok-0", "key-a"} {
 			if strings.Contains(got, secret) {
 				t.Errorf("limit %d: %q shows a secret", limit, got)
 			}
 		}
 	}
-	if got := mapResult(res, 1000, redact).Content; !strings.Contains(got, "true") {
+	if got := mapResult(res, nil, 1000, redact).Content; !strings.Contains(got, "true") {
 		t.Errorf("a short value, which is a word and no secret, was taken out: %q", got)
+	}
+}
+
+func TestEscapesHideNoHeadersValue(t *testing.T) {
+	const raw = `{"content":[],"structuredContent":{"key":"key\u002dabc\/defghij"}}`
+	redact := redactor(map[string]string{"X-Key": "key-abc/defghij"})
+	got := mapResult(resultOf(t, raw), structuredIn([]byte(raw)), 1000, redact).Content
+	if got != `{"key":"[redacted]"}` {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The old rounding holds where there is no JSON to read the content from: a text that says the same is still found.
+func TestStructuredContentWithoutItsJSONIsNotShownTwice(t *testing.T) {
+	res := resultOf(t, `{"content":[{"type":"text","text":"{\"x\": 1.0}"}],"structuredContent":{"x":1.0}}`)
+	if got := mapResult(res, nil, 1000, nil).Content; got != `{"x": 1.0}` {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -116,8 +136,8 @@ func FuzzMapResult(f *testing.F) {
 			// What the SDK cannot read never gets here; what it can hold, does.
 			res.Content = []sdk.Content{&sdk.TextContent{Text: string(raw)}}
 		}
-		got := mapResult(res, int(limit), redact)
-		again := mapResult(res, int(limit), redact)
+		got := mapResult(res, structuredIn(raw), int(limit), redact)
+		again := mapResult(res, structuredIn(raw), int(limit), redact)
 		switch {
 		case got != again:
 			t.Errorf("not a function: %q, %q", got.Content, again.Content)

@@ -4,22 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
 const (
-	// maxPages and maxTools bound what one server may list.
-	maxPages = 1000
-	maxTools = 10000
-	// maxListBytes bounds what they take: every task that uses the toolset sends it with every request.
-	maxListBytes = 8 << 20
 	// lastWithSessions is the last protocol version that begins with initialize.
 	lastWithSessions = "2025-11-25"
 	// closeGrace is how long a closing session may take to say goodbye.
@@ -52,6 +45,8 @@ func (p *Pool) connect(ctx context.Context, cfg Config, onChange func()) (*sessi
 	}
 	s := &session{cfg: cfg, wall: w, kill: kill, closed: make(chan struct{})}
 	w.onGone, w.onGap, w.listenDelay = s.retire, onChange, p.listenDelay
+	w.large, w.tellTime = p.large, p.tellTime
+	defer ex.end()
 
 	client := sdk.NewClient(p.impl, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{},
@@ -59,6 +54,7 @@ func (p *Pool) connect(ctx context.Context, cfg Config, onChange func()) (*sessi
 		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { onChange() },
 	})
+	client.AddSendingMiddleware(uncached)
 	select {
 	case out := <-s.handshake(life, client, ex):
 		if out.err != nil {
@@ -186,6 +182,8 @@ func (s *session) alive() bool {
 func (s *session) close() {
 	defer close(s.closed)
 	defer s.kill()
+	// The SDK waits for what it answers.
+	s.wall.hush()
 	s.mu.Lock()
 	cs := s.cs
 	s.mu.Unlock()
@@ -206,44 +204,6 @@ func (s *session) close() {
 	}
 }
 
-// list reads all pages of the server's tools.
-func (s *session) list(ctx context.Context) ([]*sdk.Tool, *exchange, error) {
-	ex := &exchange{}
-	ctx = withExchange(ctx, ex)
-	var tools []*sdk.Tool
-	seen := map[string]bool{}
-	for cursor, size := "", 0; ; {
-		res, err := s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
-		var rpc *jsonrpc.Error
-		if errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound {
-			return tools, ex, nil // a server without tools
-		}
-		if err != nil {
-			return nil, ex, err
-		}
-		for _, t := range res.Tools {
-			if t != nil {
-				size += len(t.Name) + len(t.Description) + len(schemaOf(t))
-			}
-		}
-		if size > maxListBytes {
-			return nil, ex, errLongList
-		}
-		tools = append(tools, res.Tools...)
-		if cursor = res.NextCursor; cursor == "" {
-			return tools, ex, nil
-		}
-		if seen[cursor] || len(seen) >= maxPages || len(tools) > maxTools {
-			return nil, ex, errEndlessList
-		}
-		seen[cursor] = true
-	}
-}
-
-var errLongList = fmt.Errorf("the server's list of tools takes more than %d MiB", maxListBytes>>20)
-
-var errEndlessList = fmt.Errorf("the server's list of tools does not end within %d tools or %d pages", maxTools, maxPages)
-
 // call sends one tools/call, once, and returns when ctx ends. The caller holds the session.
 func (s *session) call(ctx context.Context, tool string, args json.RawMessage) loop.ToolResult {
 	redact := redactor(s.cfg.Headers)
@@ -261,6 +221,7 @@ func (s *session) call(ctx context.Context, tool string, args json.RawMessage) l
 				done <- func() loop.ToolResult { return fail("The call failed within the client. " + unknown) }
 			}
 		}()
+		defer ex.end()
 		res, err := s.cs.CallTool(withExchange(callCtx, ex), &sdk.CallToolParams{Name: tool, Arguments: args})
 		if errors.Is(err, sdk.ErrConnectionClosed) {
 			s.retire() // watch may not have seen it yet
@@ -269,7 +230,7 @@ func (s *session) call(ctx context.Context, tool string, args json.RawMessage) l
 			done <- func() loop.ToolResult { return fail(failedCall(ctx, s.cfg, err, ex.facts())) }
 			return
 		}
-		result := mapResult(res, s.cfg.MaxResultBytes, redact)
+		result := mapResult(res, ex.facts().structured, s.cfg.MaxResultBytes, redact)
 		done <- func() loop.ToolResult { return result }
 	}()
 	select {

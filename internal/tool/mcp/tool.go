@@ -25,23 +25,38 @@ type Tool struct {
 	Digest string
 }
 
+// listed is a tool as its server lists it, and its input schema as JSON.
+type listed struct {
+	*sdk.Tool
+	schema json.RawMessage
+}
+
+func listing(tools []*sdk.Tool) []listed {
+	out := make([]listed, 0, len(tools))
+	for _, t := range tools {
+		if t != nil {
+			out = append(out, listed{t, schemaOf(t)})
+		}
+	}
+	return out
+}
+
 // describe turns a server's list into the toolset's tools, sorted by the server's names: an order that does not depend on
 // the server keeps a provider's prompt cache warm.
-func describe(cfg Config, listed []*sdk.Tool) []Tool {
-	tools := make([]Tool, 0, len(listed))
-	for _, t := range listed {
-		if t == nil || t.Name == "" || !allowed(cfg, t.Name) {
+func describe(cfg Config, all []listed) []Tool {
+	tools := make([]Tool, 0, len(all))
+	for _, t := range all {
+		if t.Name == "" || !allowed(cfg, t.Name) {
 			continue
 		}
-		schema := schemaOf(t)
 		tools = append(tools, Tool{
 			ServerName: t.Name,
-			Digest:     digest(t, schema),
+			Digest:     digest(t.Tool, t.schema),
 			Definition: loop.ToolDefinition{
 				Name:            visibleName(cfg.Name, t.Name),
 				Description:     t.Description,
-				InputSchema:     schema,
-				RequireApproval: needsApproval(cfg, t),
+				InputSchema:     t.schema,
+				RequireApproval: needsApproval(cfg, t.Tool),
 				Repeatable:      repeatable(cfg, t.Annotations),
 			},
 		})

@@ -69,13 +69,13 @@ func TestRepeatableNeedsTrustAndAMark(t *testing.T) {
 }
 
 func TestDenyWinsOverAllow(t *testing.T) {
-	listed := []*sdk.Tool{{Name: "read_b"}, {Name: "write"}, {Name: "read_a"}, {Name: "read_secret"}, {Name: ""}, nil, {Name: "read_a"}}
+	tools := []*sdk.Tool{{Name: "read_b"}, {Name: "write"}, {Name: "read_a"}, {Name: "read_secret"}, {Name: ""}, nil, {Name: "read_a"}}
 	cfg := Config{Name: "ts", Allow: []string{"read_*"}, Deny: []string{"*secret*"}}
-	if got := strings.Join(toolNames(describe(cfg, listed)), " "); got != "read_a read_b" {
+	if got := strings.Join(toolNames(describe(cfg, listing(tools))), " "); got != "read_a read_b" {
 		t.Errorf("tools are %q", got)
 	}
 	cfg.Allow = nil
-	if got := strings.Join(toolNames(describe(cfg, listed)), " "); got != "read_a read_b write" {
+	if got := strings.Join(toolNames(describe(cfg, listing(tools))), " "); got != "read_a read_b write" {
 		t.Errorf("without allow: tools are %q", got)
 	}
 }

@@ -9,13 +9,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	// maxBodyBytes is the largest response, or server-sent event, that is read at all.
-	maxBodyBytes = 16 << 20
 	// maxErrorBytes is how much is read of the body of a failed request.
 	maxErrorBytes = 64 << 10
 	// maxRedirects within one origin.
@@ -25,6 +24,11 @@ const (
 
 	// finishTime is how long the rest of a stream may take whose answer has arrived.
 	finishTime = time.Second
+
+	// maxAnswers is how many answers to the server's own requests are under way at once; the rest is dropped.
+	maxAnswers = 8
+	// defaultTellTime is how long the server may take to accept what it need not answer.
+	defaultTellTime = 10 * time.Second
 
 	headerSession     = "Mcp-Session-Id"
 	headerMethod      = "Mcp-Method"
@@ -55,6 +59,16 @@ type wall struct {
 	transport Transport
 	// ctx ends with the session, and every request with it.
 	ctx context.Context
+	// at is where the server took the last call: elsewhere than at the toolset's URL when it redirects.
+	at atomic.Pointer[url.URL]
+	// large are the places for large answers; pending has the exchanges of the old transport's calls, by request id.
+	large   *places
+	pending sync.Map
+	// answers bounds the answers to the server's requests, and hushed ends them. tellTime bounds each.
+	answers  chan struct{}
+	hushed   context.Context
+	hush     context.CancelFunc
+	tellTime time.Duration
 	// established: the handshake is over. Before it, a fault may end the session: nothing is in flight.
 	established atomic.Bool
 	// onGone is called when the server has forgotten the session; onGap when notifications may have been missed.
@@ -72,10 +86,13 @@ func newWall(ctx context.Context, cfg Config) (*wall, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return &wall{
+	w := &wall{
 		base: base, origin: origin(u), headers: headersOf(cfg.Headers), transport: cfg.Transport, ctx: ctx,
-		onGone: func() {}, onGap: func() {},
-	}, nil
+		answers: make(chan struct{}, maxAnswers),
+		onGone:  func() {}, onGap: func() {},
+	}
+	w.hushed, w.hush = context.WithCancel(ctx)
+	return w, nil
 }
 
 // headersOf drops the headers that are the protocol's own, and those by which net/http would take a POST for repeatable.
@@ -133,29 +150,14 @@ func (w *wall) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// old sends a request of the old transport, whose answers come on the one stream that all calls share. There is nothing to
-// contain: the status of a POST is all that belongs to one call. With a POST that fails the SDK gives the connection up,
-// unless the POST failed because its caller went away: the session is as good as before, and the server is told.
-func (w *wall) old(req *http.Request) (*http.Response, error) {
-	ex := exchangeOf(req.Context())
-	resp, err := w.send(req, ex, maxBodyBytes)
-	if err == nil && failed(resp.StatusCode) {
-		ex.set(func(ex *exchange) { ex.status = resp.StatusCode })
-	}
-	if w.established.Load() && req.Method == http.MethodPost && req.Context().Err() == nil && (err != nil || failed(resp.StatusCode)) {
-		w.onGone()
-	}
-	return resp, err
-}
-
 func (w *wall) post(req *http.Request) (*http.Response, error) {
 	rpc := requestOf(req)
 	if rpc == nil || !rpc.IsCall() {
-		return w.tell(req)
+		return w.tell(req, rpc == nil)
 	}
 	ex := exchangeOf(req.Context())
 	if ex == nil {
-		ex = &exchange{}
+		ex = &exchange{over: true}
 	}
 	ex.set(func(ex *exchange) { ex.id, ex.status, ex.err = rpc.ID, 0, nil })
 	attempts := 1
@@ -166,27 +168,61 @@ func (w *wall) post(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !redirects(resp) {
+		w.at.Store(req.URL)
+	}
 	if !w.established.Load() {
 		if failed(resp.StatusCode) {
 			ex.set(func(ex *exchange) { ex.status = resp.StatusCode })
 		}
+		bodyOf(resp).perEvent = false // one answer is all that comes
 		return resp, nil
 	}
 	return w.contain(req, resp, ex), nil
 }
 
-// tell sends a notification, or a response to the server. Nobody waits for its answer, so no answer to it is a fault.
-func (w *wall) tell(req *http.Request) (*http.Response, error) {
-	if !w.established.Load() {
+// tell sends a notification, or an answer to a request of the server. Nobody waits for what comes back, so nothing that does
+// is a fault.
+func (w *wall) tell(req *http.Request, answer bool) (*http.Response, error) {
+	accepted := respond(req, http.StatusAccepted, "", nil)
+	ctx, cancel := context.WithTimeout(req.Context(), w.tellTime)
+	defer cancel()
+	switch {
+	case answer:
+		// The SDK answers each request at once, however many the server sends, and whether or not it takes the answers.
+		select {
+		case w.answers <- struct{}{}:
+			defer func() { <-w.answers }()
+		default:
+			return accepted, nil
+		}
+		defer context.AfterFunc(w.hushed, cancel)()
+	case !w.established.Load():
 		return w.sendUpTo(sendAttempts, req, nil)
 	}
-	resp, err := w.send(req, nil, maxErrorBytes)
-	if err != nil {
+	resp, err := w.send(w.redirected(req.WithContext(ctx)), nil, maxErrorBytes)
+	switch {
+	case err == nil:
+		w.noteGone(req, resp, nil)
+		_ = resp.Body.Close()
+	case !answer:
 		return nil, err
 	}
-	w.noteGone(req, resp, nil)
-	_ = resp.Body.Close()
-	return respond(req, http.StatusAccepted, "", nil), nil
+	return accepted, nil
+}
+
+// redirected is the request for where the server takes calls. http.Client follows redirects for what is sent from above the
+// wall only.
+func (w *wall) redirected(req *http.Request) *http.Request {
+	out := req.Clone(req.Context())
+	if at := w.at.Load(); at != nil {
+		out.URL = at
+	}
+	return out
+}
+
+func redirects(resp *http.Response) bool {
+	return resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.Header.Get("Location") != ""
 }
 
 // sendUpTo sends a request, and again as long as its connection breaks. Only requests that change nothing get more than one
@@ -209,7 +245,7 @@ func (w *wall) sendUpTo(attempts int, req *http.Request, ex *exchange) (*http.Re
 
 // send does one real request: with the toolset's headers, until the request's context or the session ends, and with a body
 // that ends with an error after limit bytes. A body of events has no limit here: each event has its own.
-func (w *wall) send(req *http.Request, ex *exchange, limit int64) (*http.Response, error) {
+func (w *wall) send(req *http.Request, ex *exchange, limit int) (*http.Response, error) {
 	if w.ctx.Err() != nil {
 		return nil, errClosed
 	}
@@ -230,11 +266,17 @@ func (w *wall) send(req *http.Request, ex *exchange, limit int64) (*http.Respons
 		ex.set(func(ex *exchange) { ex.err = err })
 		return nil, err
 	}
-	if mediaType(resp) == eventType {
-		limit = -1
+	grow := func(ex *exchange, size int) error {
+		switch {
+		case size > limit:
+			return errBodyTooLarge
+		case size > maxSmallBytes:
+			return w.large.claim(ctx, ex, cancel)
+		}
+		return nil
 	}
 	resp.Body = &boundedBody{
-		ReadCloser: resp.Body, left: limit, bounded: limit >= 0, done: done,
+		ReadCloser: resp.Body, grow: grow, ex: ex, perEvent: mediaType(resp) == eventType, done: done,
 		finish: func() { detach(); time.AfterFunc(finishTime, cancel) },
 	}
 	return resp, nil

@@ -1,0 +1,74 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxPages and maxTools bound what one server may list.
+	maxPages = 1000
+	maxTools = 10000
+	// maxListBytes bounds what they take: every task that uses the toolset sends it with every request.
+	maxListBytes = 8 << 20
+)
+
+// list reads all pages of the server's tools.
+func (s *session) list(ctx context.Context) ([]listed, *exchange, error) {
+	var tools []listed
+	seen := map[string]bool{}
+	for cursor, size := "", 0; ; {
+		page, next, ex, err := s.page(ctx, cursor)
+		var rpc *jsonrpc.Error
+		if errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound {
+			return tools, ex, nil // a server without tools
+		}
+		if err != nil {
+			return nil, ex, err
+		}
+		for _, t := range page {
+			size += len(t.Name) + len(t.Description) + len(t.schema)
+		}
+		if size > maxListBytes {
+			return nil, ex, errLongList
+		}
+		tools = append(tools, page...)
+		if cursor = next; cursor == "" {
+			return tools, ex, nil
+		}
+		if seen[cursor] || len(seen) >= maxPages || len(tools) > maxTools {
+			return nil, ex, errEndlessList
+		}
+		seen[cursor] = true
+	}
+}
+
+// page reads one page, and tells where the next begins.
+func (s *session) page(ctx context.Context, cursor string) (page []listed, next string, ex *exchange, err error) {
+	ex = &exchange{}
+	defer ex.end()
+	res, err := s.cs.ListTools(withExchange(ctx, ex), &sdk.ListToolsParams{Cursor: cursor})
+	if err != nil {
+		return nil, "", ex, err
+	}
+	return listing(res.Tools), res.NextCursor, ex, nil
+}
+
+var errLongList = fmt.Errorf("the server's list of tools takes more than %d MiB", maxListBytes>>20)
+
+var errEndlessList = fmt.Errorf("the server's list of tools does not end within %d tools or %d pages", maxTools, maxPages)
+
+// uncached keeps the SDK from answering for the server: when a list is read again is the entry's to say, not the server's.
+func uncached(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		res, err := next(ctx, method, req)
+		if list, ok := res.(*sdk.ListToolsResult); ok && err == nil {
+			list.TTLMs = 0
+		}
+		return res, err
+	}
+}
