@@ -78,7 +78,7 @@ type AgentModelSpec struct {
 	// requestTimeout bounds one call, the whole stream included, such as `5m`. Unset: 10m.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('24h')",message="spec.requestTimeout must be more than 0s and at most 24h, such as 5m"
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}([.][0-9]{1,9})?h)?([0-9]{1,6}([.][0-9]{1,9})?m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,9})?ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('24h')",message="spec.requestTimeout must be more than 0s and at most 24h, such as 5m"
 	// +optional
 	RequestTimeout *metav1.Duration `json:"requestTimeout,omitempty"`
 
@@ -288,7 +288,7 @@ type ScriptedReply struct {
 	// delay before the reply, such as `1s`.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="delay must be from 0s to 24h"
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}([.][0-9]{1,9})?h)?([0-9]{1,6}([.][0-9]{1,9})?m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,9})?ms)?$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="delay must be from 0s to 24h"
 	// +optional
 	Delay *metav1.Duration `json:"delay,omitempty"`
 

@@ -13,6 +13,7 @@ type AgentTaskSpec struct {
 	// prompt is the task, in the user's words. It cannot be changed once status.startTime is set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 65536",message="spec.prompt has more than 65536 bytes: shorten it, or let the agent read the rest with a tool"
 	// +kubebuilder:validation:XValidation:rule="self.trim().size() > 0",message="spec.prompt is blank: write what the agent should do"
 	// +required
 	Prompt string `json:"prompt,omitempty"`
@@ -20,6 +21,7 @@ type AgentTaskSpec struct {
 	// instructions are extra system instructions. They cannot be changed once status.startTime is set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 65536",message="spec.instructions has more than 65536 bytes: shorten them"
 	// +optional
 	Instructions string `json:"instructions,omitempty"`
 
@@ -55,14 +57,14 @@ type AgentTaskSpec struct {
 	// input or is suspended. Unset: no limit.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('8760h')",message="spec.maxDuration must be more than 0s and at most 8760h, such as 30m; leave it out for no limit"
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}([.][0-9]{1,9})?h)?([0-9]{1,6}([.][0-9]{1,9})?m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,9})?ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('8760h')",message="spec.maxDuration must be more than 0s and at most 8760h, such as 30m; leave it out for no limit"
 	// +optional
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
 
 	// inputTimeout is how long the task may wait for an answer, such as `24h`. Unset: for ever.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('8760h')",message="spec.inputTimeout must be more than 0s and at most 8760h, such as 24h; leave it out to wait for ever"
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}([.][0-9]{1,9})?h)?([0-9]{1,6}([.][0-9]{1,9})?m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,9})?ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('8760h')",message="spec.inputTimeout must be more than 0s and at most 8760h, such as 24h; leave it out to wait for ever"
 	// +optional
 	InputTimeout *metav1.Duration `json:"inputTimeout,omitempty"`
 
@@ -105,6 +107,7 @@ type AgentTaskSpec struct {
 	// resumeInput is the answer to the open question (status.inputRequest). For an approval: `approve`, or `deny`, with an
 	// optional reason after a colon; any other text is a denial with that text as the reason.
 	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 65536",message="spec.resumeInput has more than 65536 bytes: shorten the answer"
 	// +optional
 	ResumeInput *string `json:"resumeInput,omitempty"`
 
@@ -238,7 +241,7 @@ type ContextPolicy struct {
 	// +optional
 	Mode ContextMode `json:"mode,omitempty"`
 
-	// progressLog shows, in mode Fresh, a short log of the earlier turns. Default true.
+	// progressLog shows, in mode Fresh, a short log of the earlier turns. What a human answered is shown in any case. Default true.
 	// +optional
 	ProgressLog *bool `json:"progressLog,omitempty"`
 }

@@ -105,7 +105,7 @@ type AgentToolsetSpec struct {
 	// callTimeout bounds one call. Unset: 60s.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('24h')",message="spec.callTimeout must be more than 0s and at most 24h, such as 60s"
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}([.][0-9]{1,9})?h)?([0-9]{1,6}([.][0-9]{1,9})?m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,9})?ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('24h')",message="spec.callTimeout must be more than 0s and at most 24h, such as 60s"
 	// +optional
 	CallTimeout *metav1.Duration `json:"callTimeout,omitempty"`
 

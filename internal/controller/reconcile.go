@@ -3,10 +3,9 @@ package controller
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 )
 
 // +kubebuilder:rbac:groups=agentloop.dev,resources=agenttasks,verbs=get;list;watch;delete
@@ -23,15 +22,14 @@ func (r *TaskReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 	// Registered before the task is read: a change that the read does not show yet is one that will interrupt.
 	call, end := r.sessions.run(ctx, req.NamespacedName, r.ShutdownGrace)
 	defer end()
-	task := &v1alpha1.AgentTask{}
-	if err := r.Client.Get(ctx, req.NamespacedName, task); err != nil {
-		r.sessions.drop(req.NamespacedName)
+	task, err := r.read(ctx, req.NamespacedName)
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			r.sessions.drop(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !task.DeletionTimestamp.IsZero() {
-		r.sessions.drop(req.NamespacedName)
-		return reconcile.Result{}, nil
-	}
+	r.sessions.hasRead(req.NamespacedName, task.UID)
 	if task.Finished() {
 		r.sessions.drop(req.NamespacedName)
 		return r.afterEnd(ctx, task)

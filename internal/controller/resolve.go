@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
@@ -49,7 +50,7 @@ func (p *plan) toolDigests(s *loop.State) map[string]string {
 // resolve turns a task's spec and references into plain values. A missing reference is not an error but makes the plan wait.
 func (r *TaskReconciler) resolve(ctx context.Context, task *v1alpha1.AgentTask, s *session) (*plan, error) {
 	p := &plan{
-		spec:   plainSpec(&task.Spec),
+		spec:   plainSpec(task),
 		engine: &loop.Engine{Clock: r.Clock, Tools: loop.ToolboxFunc(noTool), Backoff: r.Backoff},
 	}
 	p.spec.MaxTurnAttempts = r.MaxTurnAttempts
@@ -62,7 +63,7 @@ func (r *TaskReconciler) resolve(ctx context.Context, task *v1alpha1.AgentTask, 
 	switch {
 	case c.invalid != nil && s.state.Started():
 		// A slip in an edit must not end what is paid for.
-		p.waiting = &Waiting{Reason: string(c.invalid.Cause), Message: c.invalid.Message + goesOn, Held: true}
+		p.waiting, p.spec.Held = &Waiting{Reason: string(c.invalid.Cause), Message: c.invalid.Message + goesOn, Held: true}, true
 		return p, nil
 	case c.invalid != nil:
 		end := *c.invalid // the session keeps its own
@@ -72,21 +73,31 @@ func (r *TaskReconciler) resolve(ctx context.Context, task *v1alpha1.AgentTask, 
 	}
 	if err := r.resolveModels(ctx, task, p); err != nil {
 		p.spec.MaxAttempts = math.MaxInt32 // the AgentModel's own number is not known now
-		return p.orWait(err)
+		return p.orWait(ctx, err)
 	}
-	return p.orWait(r.resolveTools(ctx, task, s.state, p))
+	return p.orWait(ctx, r.resolveTools(ctx, task, s.state, p))
 }
 
 const goesOn = " Correct it, and the task goes on."
 
+// maxDuration gives spec.maxDuration as it is whenever that is asked.
+func (r *TaskReconciler) maxDuration(ctx context.Context, task *v1alpha1.AgentTask) func() time.Duration {
+	return func() time.Duration {
+		if now, err := r.read(context.WithoutCancel(ctx), keyOf(task)); err == nil && now.UID == task.UID {
+			return duration(now.Spec.MaxDuration)
+		}
+		return duration(task.Spec.MaxDuration)
+	}
+}
+
 // refresh reads the spec again, after a call that may have taken long. What was resolved for the call stays.
 func (r *TaskReconciler) refresh(ctx context.Context, task *v1alpha1.AgentTask, s *session, p *plan) {
-	now := &v1alpha1.AgentTask{}
-	if err := r.Client.Get(context.WithoutCancel(ctx), keyOf(task), now); err != nil || now.UID != task.UID {
+	now, err := r.read(context.WithoutCancel(ctx), keyOf(task))
+	if err != nil || now.UID != task.UID {
 		return
 	}
 	was := p.spec
-	p.spec = plainSpec(&now.Spec)
+	p.spec = plainSpec(now)
 	p.spec.Tools, p.spec.Away = was.Tools, was.Away
 	p.spec.ContextWindowTokens, p.spec.ReplyTokens, p.spec.OwnJudge = was.ContextWindowTokens, was.ReplyTokens, was.OwnJudge
 	p.spec.MaxAttempts, p.spec.MaxTurnAttempts = was.MaxAttempts, was.MaxTurnAttempts
@@ -97,18 +108,25 @@ func (r *TaskReconciler) refresh(ctx context.Context, task *v1alpha1.AgentTask, 
 	}
 }
 
-// orWait makes a missing reference something to wait for.
-func (p *plan) orWait(err error) (*plan, error) {
-	var w *Waiting
-	if errors.As(err, &w) {
-		p.waiting = w
-		return p, nil
+// orWait makes a reference that is missing, or cannot be read, something to wait for: answers, limits and a cancel need none.
+func (p *plan) orWait(ctx context.Context, err error) (*plan, error) {
+	if err == nil || ctx.Err() != nil {
+		return p, err
 	}
-	return p, err
+	p.spec.Unresolved = true
+	if !errors.As(err, &p.waiting) {
+		log.FromContext(ctx).Error(err, "What a task refers to cannot be read")
+		p.waiting = &Waiting{
+			Reason: "ReferenceUnreadable", After: 5 * time.Second,
+			Message: "The API server does not let an AgentModel, AgentToolset or Secret of the task be read just now. The operator tries again, and its log says why.",
+		}
+	}
+	return p, nil
 }
 
 // plainSpec copies what needs no looking up.
-func plainSpec(in *v1alpha1.AgentTaskSpec) loop.Spec {
+func plainSpec(task *v1alpha1.AgentTask) loop.Spec {
+	in := &task.Spec
 	sp := loop.Spec{
 		Prompt: in.Prompt, Instructions: in.Instructions,
 		MaxIterations: int64(derefOr(in.MaxIterations, 50)), MaxTokens: deref(in.MaxTokens),
@@ -117,6 +135,9 @@ func plainSpec(in *v1alpha1.AgentTaskSpec) loop.Spec {
 		WrapUp: in.OnLimit == v1alpha1.LimitWrapUp, ProgressLog: true,
 		Cancel: deref(in.Cancel), Suspend: deref(in.Suspend),
 		ResumeInput: deref(in.ResumeInput), ResumeInputID: in.ResumeInputID,
+	}
+	if !task.DeletionTimestamp.IsZero() {
+		sp.Cancel, sp.CancelWhy = true, "Cancelled, since the task is being deleted."
 	}
 	if c := in.Context; c != nil {
 		sp.Fresh, sp.ProgressLog = c.Mode == v1alpha1.ContextFresh, derefOr(c.ProgressLog, true)

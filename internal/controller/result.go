@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -41,7 +40,9 @@ func (r *TaskReconciler) report(ctx context.Context, task *v1alpha1.AgentTask, o
 		r.sessions.drop(keyOf(task))
 		return again(fencedPause), nil
 	case errors.Is(out.err, transcript.ErrCorrupt), errors.Is(out.err, transcript.ErrNewerVersion):
-		return r.reportUnreadable(ctx, task, out.err)
+		return again(damagedPause), r.reportBlocked(ctx, task, unreadable(out.err))
+	case errors.Is(out.err, errJournalRefused):
+		return reconcile.Result{}, errors.Join(out.err, r.reportBlocked(ctx, task, unwritable()))
 	case out.err != nil:
 		return reconcile.Result{}, out.err // an API fault: the workqueue backs off, the session keeps what is unsaved
 	}
@@ -64,7 +65,7 @@ func (r *TaskReconciler) report(ctx context.Context, task *v1alpha1.AgentTask, o
 func (r *TaskReconciler) project(base *v1alpha1.AgentTask, s *session, p *plan, waiting *Waiting) v1alpha1.AgentTaskStatus {
 	return ProjectStatus(&base.Status, Projection{
 		State: s.state, Stats: s.journal.Stats(), Model: p.model, Pricing: p.pricing, JudgePricing: p.judgePricing, Waiting: waiting,
-		InputTimeout: p.spec.InputTimeout, Generation: base.Generation, Now: r.Clock.Now(),
+		Suspend: p.spec.Suspend, InputTimeout: p.spec.InputTimeout, Generation: base.Generation, Now: r.Clock.Now(),
 	})
 }
 
@@ -199,29 +200,20 @@ func (r *TaskReconciler) warnOfUnusedAnswer(task *v1alpha1.AgentTask, s *session
 	}
 	last, open := s.state.LastAnswer, s.state.Question
 	id := task.Spec.ResumeInputID
-	used := last != nil && (id == last.QuestionID || id == "" && hash == last.InputHash)
+	used := last != nil && hash == last.InputHash && (id == "" || id == last.QuestionID)
 	if used || open != nil && (id == "" || id == open.ID) {
 		return
 	}
 	s.warned = task.Generation
-	note := "spec.resumeInput answers no open question and is ignored: answer when status.phase is NeedsInput."
+	note := answersNothing
 	if id != "" {
 		note = "spec.resumeInputID names no open question, so spec.resumeInput is ignored: use the id in status.inputRequest."
 	}
-	r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, "AnswerIgnored", "Resume", "%s", note)
+	r.ignored(task, note)
 }
 
-// reportUnreadable leaves a task alone whose journal cannot be read, and says so.
-func (r *TaskReconciler) reportUnreadable(ctx context.Context, task *v1alpha1.AgentTask, err error) (reconcile.Result, error) {
-	w := &Waiting{Reason: "JournalUnreadable", Message: "The task's AgentTranscripts cannot be read: they are damaged. Restore them, or create the task anew."}
-	if errors.Is(err, transcript.ErrNewerVersion) {
-		w.Message = "The task's AgentTranscripts were written by a newer operator: run that one."
-	}
-	log.FromContext(ctx).Error(err, "A journal cannot be read")
-	want := task.Status.DeepCopy()
-	want.Message, want.ObservedGeneration = w.Message, task.Generation
-	want.Phase = cmp.Or(want.Phase, v1alpha1.PhasePending)
-	want.Conditions = conditions(*want, Projection{State: &loop.State{}, Waiting: w, Now: r.Clock.Now()})
-	_, err = r.writeStatus(ctx, task, &session{}, *want, false)
-	return again(damagedPause), err
+const answersNothing = "spec.resumeInput answers no open question and is ignored: answer when status.phase is NeedsInput."
+
+func (r *TaskReconciler) ignored(task *v1alpha1.AgentTask, note string) {
+	r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, "AnswerIgnored", "Resume", "%s", note)
 }

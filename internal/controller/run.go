@@ -78,11 +78,11 @@ func (r *TaskReconciler) turnOf(ctx, call context.Context, task *v1alpha1.AgentT
 		out.interrupted = call.Err() != nil
 		return out
 	}
-	out.waiting = out.plan.waiting
-	if w := out.waiting; w != nil && w.Held && !out.plan.spec.Cancel {
-		out.next = loop.Action{Kind: loop.ActionWait}
-		return out
+	if out.plan.waiting == nil {
+		out.plan.waiting = out.plan.awaitApproved(s.state)
 	}
+	out.waiting = out.plan.waiting
+	out.plan.engine.Limits, out.plan.engine.MaxDuration = r.sessions.limits(keyOf(task)), r.maxDuration(call, task)
 	t := &run{TaskReconciler: r, ctx: ctx, call: call, task: task, s: s, p: out.plan}
 	defer func() {
 		if t.free != nil {
@@ -147,10 +147,10 @@ func (t *run) advance() (loop.Action, error) {
 		another := step.Next.Kind == loop.ActionCallModel
 		// Once a reply is kept its tools count as begun, so they run even if the operator is to stop.
 		enough := another && (called || context.Cause(t.ctx) != nil)
-		if !isCall(step.Next) || p.waits() || enough || !t.takeSlot() {
+		if !isCall(step.Next) || p.waits() || enough || t.changed() || !t.takeSlot() {
 			return step.Next, nil
 		}
-		step, err = t.act()
+		step, err = t.act(step.Next.Kind)
 		if err == nil {
 			err = t.seen(&step)
 		}
@@ -167,15 +167,15 @@ func (t *run) seen(step *loop.Step) error {
 	if q == nil || !slices.ContainsFunc(step.Events, func(e loop.Event) bool { return e.Asked != nil }) {
 		return nil
 	}
-	live := &v1alpha1.AgentTask{}
-	if err := t.Live.Get(t.ctx, keyOf(t.task), live); err != nil {
+	live, err := t.readLive(t.ctx, keyOf(t.task))
+	if err != nil {
 		return nil //nolint:nilerr // then what the cache says must do
 	}
+	t.s.specVersion = live.ResourceVersion
 	hash := loop.HashInput(deref(live.Spec.ResumeInput))
 	if hash == q.InputHash {
 		return nil
 	}
-	// The cache may not have it yet, and would say that the field was emptied since.
 	t.p.spec.ResumeInput, t.p.spec.ResumeInputID = deref(live.Spec.ResumeInput), live.Spec.ResumeInputID
 	more, err := t.p.engine.Seen(t.s.state, hash)
 	step.Events = append(step.Events, more.Events...)
@@ -203,10 +203,19 @@ func (t *run) takeSlot() bool {
 }
 
 // act makes one model call or one set of tool calls.
-func (t *run) act() (loop.Step, error) {
+func (t *run) act(kind loop.ActionKind) (loop.Step, error) {
 	defer t.writeIfSlow()()
+	if kind == loop.ActionRunTools {
+		defer t.sessions.runsTools(keyOf(t.task))()
+		if t.changed() {
+			return loop.Step{Next: loop.Action{Kind: kind}}, nil
+		}
+	}
 	return t.p.engine.Advance(t.call, t.s.state, &t.p.spec)
 }
+
+// changed tells that the task's limits were moved since it was read, so that it is to be read again before the next call.
+func (t *run) changed() bool { return errors.Is(context.Cause(t.call), loop.ErrSpecChanged) }
 
 // slowCall is after how long a running call is told of. Most tasks that run on a fast model never need that write.
 const slowCall = 100 * time.Millisecond
@@ -268,7 +277,11 @@ func (r *TaskReconciler) flush(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
 	defer cancel()
 	r.progress.append()
-	return s.flush(ctx)
+	err := s.flush(ctx)
+	if notAccepted(err) {
+		return fmt.Errorf("%w: %w", errJournalRefused, err)
+	}
+	return err
 }
 
 // fail ends a task whose turn cannot be kept. The state in memory is not to be trusted, so the journal is read anew.

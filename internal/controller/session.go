@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -34,6 +35,8 @@ type session struct {
 	// behindSince is when a turn first left the status as it was, zero when it is current.
 	behindSince time.Time
 	compiled    *compiled
+	// specVersion is the resourceVersion of the newest spec that was seen. An older one in the cache says nothing of answers.
+	specVersion string
 	// warned is the generation whose unusable answer was warned of.
 	warned int64
 }
@@ -65,11 +68,41 @@ func older(a, b string) bool {
 	return err1 == nil && err2 == nil && x < y
 }
 
+// read reads a task, from the cache unless that is older than what was seen of the task.
+func (r *TaskReconciler) read(ctx context.Context, key types.NamespacedName) (*v1alpha1.AgentTask, error) {
+	task := &v1alpha1.AgentTask{}
+	if err := r.Client.Get(ctx, key, task); err != nil {
+		return nil, err
+	}
+	if s := r.sessions.get(key, task.UID); s != nil && older(task.ResourceVersion, s.specVersion) {
+		return r.readLive(ctx, key)
+	}
+	return task, nil
+}
+
+// readLive reads a task from the API server, also while the operator is about to stop.
+func (r *TaskReconciler) readLive(ctx context.Context, key types.NamespacedName) (*v1alpha1.AgentTask, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
+	defer cancel()
+	task := &v1alpha1.AgentTask{}
+	return task, r.Live.Get(ctx, key, task)
+}
+
 // sessions are the tasks that this process holds.
 type sessions struct {
 	mu      sync.Mutex
 	byName  map[types.NamespacedName]*session
-	running map[types.NamespacedName]context.CancelCauseFunc
+	running map[types.NamespacedName]*running
+}
+
+// running is a Reconcile under way.
+type running struct {
+	// uid is the task's, empty until it was read.
+	uid    types.UID
+	cancel context.CancelCauseFunc
+	// tools: tool calls run, which are not broken off for a limit that was moved. They are told of it by limits.
+	tools  bool
+	limits chan struct{}
 }
 
 func (ss *sessions) get(key types.NamespacedName, uid types.UID) *session {
@@ -97,13 +130,49 @@ func (ss *sessions) drop(key types.NamespacedName) {
 	delete(ss.byName, key)
 }
 
-// interrupt ends the running call of a task, if there is one.
-func (ss *sessions) interrupt(key types.NamespacedName, cause error) {
+// interrupt ends the running call of a task, if there is one. Of a Reconcile that has just begun it is not known which task
+// of that name it has read, so that one is only made to look again.
+func (ss *sessions) interrupt(key types.NamespacedName, uid types.UID, cause error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if cancel := ss.running[key]; cancel != nil {
-		cancel(cause)
+	r := ss.running[key]
+	switch {
+	case r == nil || r.uid != "" && r.uid != uid:
+	case r.uid == "":
+		r.cancel(loop.ErrSpecChanged)
+	case r.tools && errors.Is(cause, loop.ErrSpecChanged):
+		select {
+		case r.limits <- struct{}{}:
+		default: // it has not looked yet since the last time
+		}
+	default:
+		r.cancel(cause)
 	}
+}
+
+// hasRead notes which task a Reconcile is about.
+func (ss *sessions) hasRead(key types.NamespacedName, uid types.UID) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.running[key].uid = uid
+}
+
+// runsTools notes that tool calls run, until the returned function is called.
+func (ss *sessions) runsTools(key types.NamespacedName) (over func()) {
+	set := func(on bool) {
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
+		ss.running[key].tools = on
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// limits tells, while tools run, that the task's limits were moved.
+func (ss *sessions) limits(key types.NamespacedName) <-chan struct{} {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.running[key].limits
 }
 
 // run gives the context of a task's calls. It ends by interrupt, or grace after ctx ends: an operator that stops lets its
@@ -112,9 +181,9 @@ func (ss *sessions) run(ctx context.Context, key types.NamespacedName, grace tim
 	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	ss.mu.Lock()
 	if ss.running == nil {
-		ss.running = map[types.NamespacedName]context.CancelCauseFunc{}
+		ss.running = map[types.NamespacedName]*running{}
 	}
-	ss.running[key] = cancel
+	ss.running[key] = &running{cancel: cancel, limits: make(chan struct{}, 1)}
 	ss.mu.Unlock()
 	stopGrace := make(chan struct{})
 	unwatch := context.AfterFunc(ctx, func() {

@@ -148,16 +148,19 @@ func (r *TaskReconciler) taskEvents() handler.EventHandler {
 				return // our own status write
 			}
 			if cause := interruption(was, now); cause != nil {
-				r.sessions.interrupt(client.ObjectKeyFromObject(now), cause)
+				r.sessions.interrupt(client.ObjectKeyFromObject(now), was.UID, cause)
 			}
 			priority := 0
 			if deref(was.Spec.ResumeInput) != deref(now.Spec.ResumeInput) || was.Spec.ResumeInputID != now.Spec.ResumeInputID {
 				priority = resumedPriority
+				if was.Finished() && was.UID == now.UID && deref(now.Spec.ResumeInput) != "" {
+					r.ignored(now, "The task has ended, so spec.resumeInput is ignored: create the task anew.")
+				}
 			}
 			add(q, now, priority)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q taskQueue) {
-			r.sessions.interrupt(client.ObjectKeyFromObject(e.Object), loop.ErrCancelled)
+			r.sessions.interrupt(client.ObjectKeyFromObject(e.Object), e.Object.GetUID(), loop.ErrCancelled)
 			add(q, e.Object, 0)
 		},
 	}

@@ -20,6 +20,8 @@ type Waiting struct {
 	After   time.Duration
 	// Held: nothing else goes on either, so this is told before everything else.
 	Held bool
+	// Stuck: it does not go on before somebody does something about it.
+	Stuck bool
 }
 
 func (w *Waiting) Error() string { return w.Message }
@@ -34,6 +36,8 @@ type Projection struct {
 	Pricing, JudgePricing *v1alpha1.Pricing
 	// Waiting is why the task does not go on by itself, nil for none.
 	Waiting *Waiting
+	// Suspend is the spec's.
+	Suspend bool
 	// InputTimeout gives the open question its deadline.
 	InputTimeout time.Duration
 	Generation   int64
@@ -44,7 +48,7 @@ type Projection struct {
 func ProjectStatus(before *v1alpha1.AgentTaskStatus, p Projection) v1alpha1.AgentTaskStatus {
 	s := p.State
 	st := v1alpha1.AgentTaskStatus{
-		Phase: phase(s), ExitReason: v1alpha1.LoopExitReason(s.ExitReason()), Message: message(p),
+		Phase: phase(p), ExitReason: v1alpha1.LoopExitReason(s.ExitReason()), Message: message(p),
 		Iterations: ptr(int32(s.Iterations)), Usage: usage(before.Usage, p), InputRequest: inputRequest(p),
 		Model: before.Model, ObservedGeneration: p.Generation, Conditions: before.Conditions,
 	}
@@ -56,7 +60,7 @@ func ProjectStatus(before *v1alpha1.AgentTaskStatus, p Projection) v1alpha1.Agen
 		st.ActiveSeconds = ptr(int64(s.Active(p.Now) / time.Second))
 		st.Transcript = &v1alpha1.TranscriptStatus{Segments: &p.Stats.Segments, Events: &p.Stats.Events, Bytes: &p.Stats.Bytes}
 	}
-	if s.End != nil || s.Question != nil || s.Suspended {
+	if s.End != nil || s.Question != nil || p.suspended() {
 		st.Output = loop.Cut(s.Output, loop.MaxOutputBytes) // only at a pause or an end: it is large, and each write rewrites it
 	}
 	if s.End != nil {
@@ -70,11 +74,17 @@ func ProjectStatus(before *v1alpha1.AgentTaskStatus, p Projection) v1alpha1.Agen
 	return st
 }
 
-func phase(s *loop.State) v1alpha1.AgentTaskPhase {
+// suspended tells whether the task is held, be it before its start.
+func (p *Projection) suspended() bool {
+	return p.State.Suspended || p.Suspend && !p.State.Started()
+}
+
+func phase(p Projection) v1alpha1.AgentTaskPhase {
+	s := p.State
 	switch {
 	case s.ExitReason() != "":
 		return v1alpha1.LoopExitReason(s.ExitReason()).Phase()
-	case s.Suspended:
+	case p.suspended():
 		return v1alpha1.PhaseSuspended
 	case s.Started():
 		return v1alpha1.PhaseRunning
@@ -93,7 +103,7 @@ func message(p Projection) string {
 		return "A tool call waits for approval: see status.inputRequest, and patch spec.resumeInput with approve or deny."
 	case s.Question != nil:
 		return "The agent asks a question: see status.inputRequest.question, and patch spec.resumeInput with the answer."
-	case s.Suspended:
+	case p.suspended():
 		return "Held by spec.suspend. Set it to false to go on."
 	case p.Waiting != nil:
 		return loop.Cut(p.Waiting.Message, 2000)
@@ -155,9 +165,10 @@ func conditions(st v1alpha1.AgentTaskStatus, p Projection) []metav1.Condition {
 		meta.SetStatusCondition(&out, c)
 	}
 	ended, success := p.State.End != nil, st.Phase == v1alpha1.PhaseSucceeded
+	stuck := !ended && p.Waiting != nil && p.Waiting.Stuck
 	set(v1alpha1.ConditionReady, success, reason, st.Message)
-	set(v1alpha1.ConditionReconciling, !ended, reason, st.Message)
-	set(v1alpha1.ConditionStalled, ended && !success, reason, st.Message)
+	set(v1alpha1.ConditionReconciling, !ended && !stuck, reason, st.Message)
+	set(v1alpha1.ConditionStalled, ended && !success || stuck, reason, st.Message)
 	if ended {
 		set(v1alpha1.ConditionFinished, true, reason, st.Message)
 	} else {
@@ -173,9 +184,9 @@ func conditionReason(st v1alpha1.AgentTaskStatus, p Projection) string {
 		return string(s.End.Cause)
 	case s.End != nil:
 		return string(s.End.Reason)
-	case p.Waiting != nil && (p.Waiting.Held || s.Question == nil && !s.Suspended):
+	case p.Waiting != nil && (p.Waiting.Held || p.Waiting.Stuck || s.Question == nil && !p.suspended()):
 		return p.Waiting.Reason
-	case s.Question == nil && !s.Suspended && s.Failures > 0:
+	case s.Question == nil && !p.suspended() && s.Failures > 0:
 		return "RetryingModelCall"
 	}
 	return string(st.Phase)

@@ -23,6 +23,7 @@ func answerTo(q *Question, sp *Spec) (*Answered, bool) {
 	a := &Answered{QuestionID: q.ID, Text: sp.ResumeInput, InputHash: hash}
 	if q.Kind == QuestionApproval {
 		a.Denied, a.DenyReason = parseApproval(sp.ResumeInput, q.CallIDs)
+		a.DenyReason = cutJSON(a.DenyReason, maxReasonGiven) // it is in Text as well, and the event must fit
 	}
 	return a, true
 }

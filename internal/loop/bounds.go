@@ -5,19 +5,40 @@ import (
 	"strings"
 )
 
-// What one event may hold, in bytes of JSON, so that none nears what the journal's store takes (512 KiB).
+// What one event may hold, in bytes of JSON, so that none nears what the journal's store takes (512 KiB). The number of
+// blocks and calls is bounded because each takes some 50 bytes beside its text.
 const (
 	maxTextBytes    = 128 << 10
 	maxReasonBytes  = 96 << 10
 	maxCallsBytes   = 160 << 10
-	maxResultsBytes = 384 << 10
+	maxNamesBytes   = 36 << 10  // of all calls, with their ids: the longest ones in plain letters have room
+	maxResultsBytes = 320 << 10 // the agent's list may be in the same event
+	maxReasonGiven  = 4 << 10   // of a denial, which the result of each denied call repeats
+	maxReplyBlocks  = 512
 	maxReplyCalls   = 64
 )
 
 // normalise bounds a reply, and makes the ids of its calls unique within it.
 func normalise(r *Reply) {
 	r.RequestID, r.Model = cutAt(clean(r.RequestID), 256), cutAt(clean(r.Model), 256)
-	texts, reasons, calls := room(maxTextBytes), room(maxReasonBytes), room(maxCallsBytes)
+	normaliseBlocks(r)
+	normaliseCalls(r)
+}
+
+// lacksPart marks a reply of which a part is gone, as one that was cut off: nothing of it runs, no signal of it counts, and
+// the model is told.
+func lacksPart(r *Reply) {
+	if !declined(r) {
+		r.Finish = FinishLength
+	}
+}
+
+func normaliseBlocks(r *Reply) {
+	if len(r.Blocks) > maxReplyBlocks {
+		r.Blocks = r.Blocks[:maxReplyBlocks]
+		lacksPart(r)
+	}
+	texts, reasons := room(maxTextBytes), room(maxReasonBytes)
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
 		b.Text, b.Opaque = clean(b.Text), clean(b.Opaque)
@@ -32,25 +53,27 @@ func normalise(r *Reply) {
 		}
 		if whole := b.Text; !texts.take(whole) {
 			b.Text, b.Opaque = texts.cut(whole), ""
-			if !declined(r) {
-				r.Finish = FinishLength // a signal may have been in what is gone
-			}
+			lacksPart(r) // a signal may have been in what is gone
 		}
 	}
+}
+
+func normaliseCalls(r *Reply) {
 	if len(r.ToolCalls) > maxReplyCalls {
 		r.ToolCalls = r.ToolCalls[:maxReplyCalls]
-		if !declined(r) {
-			r.Finish = FinishLength // as of a reply that was cut off: nothing of it runs, and the model is told
-		}
+		lacksPart(r)
 	}
+	names, calls := room(maxNamesBytes), room(maxCallsBytes)
 	seen := map[string]bool{}
 	for i := range r.ToolCalls {
 		c := &r.ToolCalls[i]
 		c.Name, c.Arguments, c.Opaque = cutAt(clean(c.Name), 128), clean(c.Arguments), clean(c.Opaque)
-		if c.ID = cutAt(clean(c.ID), 200); c.ID == "" || seen[c.ID] {
-			c.ID = fmt.Sprintf("%s#%d", c.ID, i+1)
+		c.ID = uniqueID(cutAt(clean(c.ID), 200), i+1, seen)
+		if !names.take(c.ID + c.ID + c.Name) { // the id stands in what needs approval as well
+			r.ToolCalls = r.ToolCalls[:i]
+			lacksPart(r)
+			return
 		}
-		seen[c.ID] = true
 		if !calls.take(c.Arguments) {
 			c.Arguments = calls.cut(c.Arguments) + "[cut]" // never JSON, so the call is not run and the model is told
 		}
@@ -58,6 +81,16 @@ func normalise(r *Reply) {
 			c.Opaque = ""
 		}
 	}
+}
+
+// uniqueID is the id itself, or with a number, from n on, that makes it another one than all that were seen.
+func uniqueID(id string, n int, seen map[string]bool) string {
+	unique := id
+	for ; unique == "" || seen[unique]; n++ {
+		unique = fmt.Sprintf("%s#%d", id, n)
+	}
+	seen[unique] = true
+	return unique
 }
 
 // capResults cuts the results of a reply to what an event holds, each to an equal share.
@@ -71,11 +104,17 @@ func capResults(results []ToolResult) {
 		return
 	}
 	for i := range results {
-		share := room(maxResultsBytes / len(results))
-		if !share.take(results[i].Content) {
-			results[i].Content = share.cut(results[i].Content)
-		}
+		results[i].Content = cutJSON(results[i].Content, maxResultsBytes/len(results))
 	}
+}
+
+// cutJSON shortens text to at most limit bytes of JSON, and says so at its end.
+func cutJSON(text string, limit int) string {
+	left := room(limit)
+	if left.take(text) {
+		return text
+	}
+	return left.cut(text)
 }
 
 // clean makes text what it is after a way through JSON, so that the live state is what folds.

@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,16 +118,30 @@ func TestArgumentsThatAreCutAreMalformed(t *testing.T) {
 	}
 }
 
-// Ids are unique within a reply, whatever the server gives.
+// Ids are unique within a reply, whatever the server gives: results and answers go by them.
 func TestCallIDsAreUnique(t *testing.T) {
-	r := Reply{ToolCalls: []ToolCall{{ID: "a"}, {ID: "a"}, {ID: "a#2"}, {}, {}, {ID: strings.Repeat("x", 300)}, {ID: strings.Repeat("x", 400)}}}
-	normalise(&r)
-	seen := map[string]bool{}
-	for _, c := range r.ToolCalls {
-		if c.ID == "" || seen[c.ID] {
-			t.Errorf("id %q", c.ID)
-		}
-		seen[c.ID] = true
+	for name, ids := range map[string][]string{
+		"the same twice":              {"a", "a", "a#2"},
+		"the number is taken":         {"x#3", "x", "x"},
+		"the next one is, too":        {"x#3", "x#4", "x", "x", "x"},
+		"none":                        {"", "", "#1"},
+		"the same once they are cut":  {strings.Repeat("x", 300), strings.Repeat("x", 400)},
+		"the same once they are text": {"\xff", "\xfe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Reply
+			for _, id := range ids {
+				r.ToolCalls = append(r.ToolCalls, ToolCall{ID: id})
+			}
+			normalise(&r)
+			seen := map[string]bool{}
+			for _, c := range r.ToolCalls {
+				if c.ID == "" || seen[c.ID] {
+					t.Errorf("id %q", c.ID)
+				}
+				seen[c.ID] = true
+			}
+		})
 	}
 }
 
@@ -172,40 +187,29 @@ func TestCutMiddleKeepsBothEnds(t *testing.T) {
 	}
 }
 
-// A log line is the beginning of a turn on one line, at a bounded size, without half a rune.
-func TestFirstWords(t *testing.T) {
+// What is dropped may be what matters, so none of the reply runs and none of its signals counts.
+func TestAReplyWithMorePartsThanAreKeptCountsAsCutOff(t *testing.T) {
+	done := Block{Kind: BlockText, Text: "TASK_COMPLETE: all of them"}
+	escaped := strings.Repeat("\x01", 150)
 	for name, c := range map[string]struct {
-		text  string
-		limit int
-		want  string
+		blocks        []Block
+		calls         []ToolCall
+		cutOff        bool
+		blocksN, runs int
 	}{
-		"space collapses": {" a\t\tb\n\nc ", 10, "a b c"},
-		"cut":             {"abc def", 5, "abc d"},
-		"half a rune":     {"ab世", 4, "ab"},
-		"a whole rune":    {"ab世界", 5, "ab世"},
-		"nothing":         {" \n ", 5, ""},
+		"as many blocks as are kept": {slices.Repeat([]Block{done}, maxReplyBlocks), nil, false, maxReplyBlocks, 0},
+		"a block more":               {slices.Repeat([]Block{done}, maxReplyBlocks+1), nil, true, maxReplyBlocks, 0},
+		"as many calls as are kept":  {[]Block{done}, slices.Repeat([]ToolCall{{Name: "write"}}, maxReplyCalls), false, 1, maxReplyCalls},
+		"a call more":                {[]Block{done}, slices.Repeat([]ToolCall{{Name: "write"}}, maxReplyCalls+1), true, 1, maxReplyCalls},
+		"the longest plain names":    {[]Block{done}, slices.Repeat([]ToolCall{{ID: strings.Repeat("i", 200), Name: strings.Repeat("n", 128)}}, maxReplyCalls), false, 1, maxReplyCalls},
+		"names that JSON makes long": {[]Block{done}, slices.Repeat([]ToolCall{{ID: escaped, Name: escaped}}, maxReplyCalls), true, 1, 14},
 	} {
-		if got := firstWords(c.text, c.limit); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-	r := Reply{ToolCalls: []ToolCall{{Name: "a"}, {Name: "b"}}}
-	if got, want := logLine(3, &r, []string{"x", "y"}), "Turn 3: x y [called a, b]"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := recentLog(make([]string, 150)); len(got) != 101 || got[0] != "(50 earlier turns are left out)" {
-		t.Errorf("%d lines, the first is %q", len(got), got[0])
-	}
-}
-
-// The calls that are dropped may be the ones that matter, so none of the reply runs and none of its signals counts.
-func TestAReplyWithMoreCallsThanAreKeptCountsAsCutOff(t *testing.T) {
-	r := Reply{Finish: FinishToolCalls, Blocks: []Block{{Kind: BlockText, Text: "TASK_COMPLETE: all of them"}}}
-	for range maxReplyCalls + 1 {
-		r.ToolCalls = append(r.ToolCalls, ToolCall{Name: "write"})
-	}
-	normalise(&r)
-	if !truncated(&r) || len(r.ToolCalls) != maxReplyCalls {
-		t.Errorf("%d calls are kept, and it finished as %s", len(r.ToolCalls), r.Finish)
+		t.Run(name, func(t *testing.T) {
+			r := Reply{Finish: FinishStop, Blocks: c.blocks, ToolCalls: c.calls}
+			normalise(&r)
+			if truncated(&r) != c.cutOff || len(r.Blocks) != c.blocksN || len(r.ToolCalls) != c.runs {
+				t.Errorf("%d blocks and %d calls are kept, and it finished as %s", len(r.Blocks), len(r.ToolCalls), r.Finish)
+			}
+		})
 	}
 }

@@ -90,16 +90,16 @@ func (e *Engine) failure(s *State, a Action, partial *Reply, err, cause error, s
 		normalise(partial)
 		f.Text = joinTexts(partial.Texts())
 	}
-	if f.Usage.Reported() || streamed > 0 {
+	var me *ModelError
+	if !errors.As(err, &me) {
+		me = &ModelError{Cause: CauseModelUnavailable, Retry: true, Detail: "The model could not be called."}
+	}
+	if f.Usage.Reported() || streamed > 0 || me.Sent {
 		fillUsage(&f.Usage, a.EstimatedInput, streamed, true)
 	}
 	if cause != nil { // we broke it off: cancel, the time limit, a changed spec or shutdown
 		f.Interrupted, f.Retry, f.Message = true, true, "Interrupted: "+cause.Error()+"."
 		return f
-	}
-	var me *ModelError
-	if !errors.As(err, &me) {
-		me = &ModelError{Cause: CauseModelUnavailable, Retry: true, Detail: "The model could not be called."}
 	}
 	f.Cause, f.Message, f.Retry = me.Cause, me.Error(), me.Retry
 	if me.Retry {

@@ -14,7 +14,7 @@ import (
 func (e *Engine) callTools(ctx context.Context, s *State, sp *Spec) ([]Event, error) {
 	t := s.turn
 	calls := t.reply.ToolCalls
-	limited, stop := withTimeLimit(ctx, s, sp, e.Clock.Now())
+	limited, stop := e.withMovingLimit(ctx, s, sp)
 	defer stop()
 
 	results := make([]ToolResult, len(calls))

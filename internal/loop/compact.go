@@ -8,7 +8,7 @@ import (
 // A conversation is compacted once its estimated size passes this part of the context window, so that a reply still fits.
 const compactAt, compactOf = 4, 5
 
-// keptTurns is how many of the last turns a compaction leaves as they are.
+// keptTurns is how many of the last turns a compaction leaves as they are, at the most.
 const keptTurns = 3
 
 func needsCompaction(s *State, sp *Spec) bool {
@@ -31,8 +31,15 @@ func contextStart(s *State, sp *Spec) int {
 
 // compactionBorder is the number of messages at the head that a summary may replace. What stays begins with an assistant
 // message, so that a call is never parted from its result; the last turns stay, and what a human was asked and said.
+//
+// Once the provider has found the conversation too long, only the last turn stays: the ones before it may be what is too
+// long, and all that came before the last turn did fit, for the model replied to it.
 func compactionBorder(s *State, sp *Spec) int {
-	for kept := keptTurns; kept >= 1; kept-- {
+	most := keptTurns
+	if s.overflowed {
+		most = 1
+	}
+	for kept := most; kept >= 1; kept-- {
 		if border := lastTurns(s.Messages, kept); border > contextStart(s, sp)+1 {
 			return border
 		}

@@ -14,18 +14,20 @@ func Decide(s *State, sp *Spec, now time.Time) Action {
 	case s.End != nil:
 		return done()
 	case sp.Cancel:
-		return finish(ExitCancelled, "", "Cancelled by spec.cancel.")
+		return finish(ExitCancelled, "", cmp.Or(sp.CancelWhy, "Cancelled by spec.cancel."))
 	case s.Attempts >= sp.maxTurnAttempts() && s.WrapUp == "":
 		return finish(ExitError, CauseTurnCrashed, fmt.Sprintf(
 			"The operator stopped %d times while it ran this turn, so the turn is given up. Look at the operator's log, then create the task anew.", s.Attempts))
 	case s.Question != nil:
 		return awaitInput(s, sp, now)
+	case sp.Held:
+		return held(s, sp, now)
 	case s.WrapUp != "":
 		return wrapUp(s, sp, now)
 	case s.turn == nil || s.turn.over:
 		return nextTurn(s, sp, now)
 	case !s.turn.returned:
-		return pendingCalls(s, sp)
+		return pendingCalls(s, sp, now)
 	default:
 		return afterTurn(s, sp, now)
 	}
@@ -49,8 +51,16 @@ func awaitInput(s *State, sp *Spec, now time.Time) Action {
 	return finish(ExitInputTimeout, "", fmt.Sprintf("Nobody answered within inputTimeout (%s). Create the task anew with a longer spec.inputTimeout, or answer sooner.", sp.InputTimeout))
 }
 
+// held waits, but not beyond the task's time.
+func held(s *State, sp *Spec, now time.Time) Action {
+	if sp.timeIsUp(s, now) {
+		return finish(ExitTimeBudgetExceeded, "", limitMessage(ExitTimeBudgetExceeded, sp))
+	}
+	return waitUntil(s.timeLimit(sp, now))
+}
+
 // pendingCalls runs the tool calls of a reply, or says why they are not run.
-func pendingCalls(s *State, sp *Spec) Action {
+func pendingCalls(s *State, sp *Spec, now time.Time) Action {
 	t := s.turn
 	if a, ok := refused(&t.reply); ok {
 		return a
@@ -60,6 +70,10 @@ func pendingCalls(s *State, sp *Spec) Action {
 		return returned(notRun(t.reply.ToolCalls, "Not run: the reply was cut off before it ended. Ask again, with fewer or shorter calls."))
 	case len(t.needApproval) > 0 && !t.asked[QuestionApproval]:
 		return emit(Event{Asked: approvalQuestion(s, sp)})
+	case sp.timeIsUp(s, now):
+		return emit(Event{ToolsReturned: tooLate(t, sp)})
+	case t.lost && sp.Unresolved:
+		return waitUntil(s.timeLimit(sp, now)) // which calls may be repeated shows once the tools are known
 	case t.lost && !anyRepeatable(t.reply.ToolCalls, sp):
 		return returned(lostResults(t, sp))
 	}
@@ -140,6 +154,8 @@ func judge(s *State, sp *Spec, now time.Time, claimed bool, outputErr error) (Ac
 // hold suspends the task and wakes it, as spec.suspend says. A suspended task makes no model call.
 func hold(s *State, sp *Spec) (Action, bool) {
 	switch {
+	case sp.Suspend && !s.Started():
+		return waitUntil(time.Time{}), true // nothing has begun, so there is nothing to record
 	case sp.Suspend && !s.Suspended:
 		return emit(Event{Kind: KindSuspended}), true
 	case sp.Suspend:
@@ -158,7 +174,7 @@ func nextTurn(s *State, sp *Spec, now time.Time) Action {
 	if a, ok := limit(s, sp, now); ok {
 		return a
 	}
-	if s.overflowed && (s.overflowCompactions > 0 || !canCompact(s, sp)) {
+	if s.overflowed && !canCompact(s, sp) {
 		return finish(ExitError, CauseContextWindowExceeded,
 			"The conversation does not fit the model's context window, and cannot be made shorter. Use a model with a larger window, shorter tool results, or context.mode Fresh.")
 	}

@@ -20,6 +20,10 @@ type Engine struct {
 	// Fresh gives the spec as it is after a call, which may have taken long: what follows from the call is decided by that
 	// one, and questions are asked of who has seen them. Nil for the one before.
 	Fresh func() *Spec
+	// Limits tells while tool calls run that maxDuration may have changed, and MaxDuration what it is now: a tool call is not
+	// made again, so it is not broken off for a limit that was moved. Nil for one that does not move.
+	Limits      <-chan struct{}
+	MaxDuration func() time.Duration
 	// Backoff is how long to wait after the nth failure of a call; nil means exponential from 1 s to 60 s with jitter.
 	Backoff func(n int) time.Duration
 }
@@ -160,6 +164,40 @@ func (e *Engine) backoff(failures int) time.Duration {
 	}
 	d := min(time.Second<<min(failures-1, 6), time.Minute)
 	return d/2 + rand.N(d/2+1)
+}
+
+// withMovingLimit bounds ctx by what is left of the task's time, also when that changes.
+func (e *Engine) withMovingLimit(ctx context.Context, s *State, sp *Spec) (context.Context, context.CancelFunc) {
+	if e.MaxDuration == nil {
+		return withTimeLimit(ctx, s, sp, e.Clock.Now())
+	}
+	limited, cancel := context.WithCancelCause(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for most := sp.MaxDuration; ; {
+			var due <-chan time.Time
+			if most > 0 {
+				due = time.After(most - s.Active(e.Clock.Now()))
+			}
+			was, late := most, false
+			select {
+			case <-limited.Done():
+				return
+			case <-e.Limits:
+			case <-due:
+				late = true
+			}
+			if most = e.MaxDuration(); late && most == was {
+				cancel(errTimeBudget)
+				return
+			}
+		}
+	}()
+	return limited, func() {
+		cancel(nil)
+		<-over
+	}
 }
 
 // withTimeLimit bounds ctx by what is left of the task's time.

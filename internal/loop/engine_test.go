@@ -148,6 +148,21 @@ func TestUnknownModelErrorsAreRetried(t *testing.T) {
 	}
 }
 
+// A provider bills what it has read, also when its answer never came.
+func TestARequestThatWasSentIsCharged(t *testing.T) {
+	for sent, charged := range map[bool]bool{true: true, false: false} {
+		e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(nil, &loop.ModelError{Cause: loop.CauseModelUnavailable, Retry: true, Sent: sent})}
+		s := opened(t, e, &loop.Spec{})
+		step, err := e.Advance(t.Context(), s, &loop.Spec{Prompt: strings.Repeat("x", 3000)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u := s.Usage; (u.InputTokens >= 1000) != charged || u.Estimated != charged || u.OutputTokens != 0 {
+			t.Errorf("sent %v: %+v after %+v", sent, u, step.Events)
+		}
+	}
+}
+
 // Without a backoff of its own the engine waits from half a second up to a minute.
 func TestBackoffGrowsAndIsBounded(t *testing.T) {
 	sp := &loop.Spec{MaxAttempts: 20}

@@ -130,7 +130,7 @@ func (s *State) applyReplied(r *ModelReplied) {
 		return
 	}
 	s.Iterations++
-	s.compactions, s.overflowCompactions, s.overflowed = 0, 0, false
+	s.compactions, s.overflowed = 0, false
 	s.calibration.learn(r)
 	t.unscanned = true
 	if len(r.NeedApproval) > 0 {
@@ -139,7 +139,7 @@ func (s *State) applyReplied(r *ModelReplied) {
 	t.started = len(r.Reply.ToolCalls) > 0 && len(r.NeedApproval) == 0
 	t.returned = len(r.Reply.ToolCalls) == 0
 	s.Messages = append(s.Messages, Message{Role: RoleAssistant, Blocks: r.Reply.Blocks, ToolCalls: r.Reply.ToolCalls})
-	s.Log = append(s.Log, logLine(s.Iterations, &r.Reply, texts))
+	s.Log = append(s.Log, LogEntry{Text: logLine(s.Iterations, &r.Reply, texts)})
 	if t.returned {
 		s.countRepeat(trace{texts: texts})
 	}
@@ -214,7 +214,7 @@ func (s *State) applyAnswered(e *Event) {
 	}
 	if q.Kind != QuestionApproval {
 		s.Messages = append(s.Messages, UserText(a.Text))
-		s.Log = append(s.Log, "The human answered: "+firstWords(a.Text, maxLogBytes))
+		s.Log = append(s.Log, LogEntry{Text: answerEntry(q.Question, a.Text), Answer: true})
 		if s.turn != nil {
 			s.turn.over = true
 		}
@@ -236,9 +236,6 @@ func (s *State) applyCompacted(c *Compacted) {
 		s.chainStart += 1 - removed
 	}
 	s.compactions++
-	if s.overflowed {
-		s.overflowCompactions++
-	}
 	s.overflowed = false
 	s.Failures, s.RetryAt = 0, time.Time{}
 }

@@ -18,12 +18,16 @@ func reachedLimit(s *State, sp *Spec, now time.Time) ExitReason {
 	switch {
 	case sp.MaxTokens > 0 && s.Usage.Total() >= sp.MaxTokens:
 		return ExitTokenBudgetExceeded
-	case sp.MaxDuration > 0 && s.Active(now) >= sp.MaxDuration:
+	case sp.timeIsUp(s, now):
 		return ExitTimeBudgetExceeded
 	case sp.MaxIterations > 0 && s.Iterations >= sp.MaxIterations:
 		return ExitIterationCapReached
 	}
 	return ""
+}
+
+func (sp *Spec) timeIsUp(s *State, now time.Time) bool {
+	return sp.MaxDuration > 0 && s.Active(now) >= sp.MaxDuration
 }
 
 // stopFor ends the loop for a limit, after a wrap-up call where one is wanted and fits what is left.
@@ -35,7 +39,7 @@ func stopFor(s *State, sp *Spec, now time.Time, reason ExitReason, message strin
 }
 
 func wrapUpFits(s *State, sp *Spec, now time.Time) bool {
-	if sp.MaxDuration > 0 && s.Active(now) >= sp.MaxDuration {
+	if sp.timeIsUp(s, now) {
 		return false
 	}
 	need := s.calibration.estimate(requestBytes(s, sp, PurposeWrapUp)) + minReplyTokens

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -201,6 +202,20 @@ func lostResults(t *turn, sp *Spec) []ToolResult {
 		out = append(out, failedResult(c, cannotRun(t, sp, c)))
 	}
 	return out
+}
+
+// tooLate are the results of calls that find the task's time used up. The built-in ones take none.
+func tooLate(t *turn, sp *Spec) *ToolsReturned {
+	calls := t.reply.ToolCalls
+	results := make([]ToolResult, len(calls))
+	for i, c := range calls {
+		why := cmp.Or(cannotRun(t, sp, c), "Not run: maxDuration is used up.")
+		if t.lost {
+			why = lostOutcome
+		}
+		results[i] = failedResult(c, why)
+	}
+	return &ToolsReturned{Results: results, Todo: builtinResults(calls, results)}
 }
 
 func anyRepeatable(calls []ToolCall, sp *Spec) bool {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -48,23 +49,59 @@ func systemPrompt(sp *Spec) string {
 }
 
 // conversation is what the model is shown: the prompt and what came after it, or, in the Fresh context, the prompt with the
-// log of the turns so far and the calls that are still under way.
+// log of the turns so far and the calls that are still under way. What a human answered stands there in any case: nobody
+// likes to be asked twice.
 func conversation(s *State, sp *Spec) []Message {
 	if !sp.Fresh {
 		return append([]Message{UserText(sp.Prompt)}, s.Messages...)
 	}
+	title, log := "What was done so far, one line a turn:", s.Log
+	if !sp.ProgressLog {
+		title, log = "What a human answered so far:", answers(s.Log)
+	}
 	prompt := sp.Prompt
-	if sp.ProgressLog && len(s.Log) > 0 {
-		prompt += "\n\nWhat was done so far, one line a turn:\n" + strings.Join(recentLog(s.Log), "\n")
+	if len(log) > 0 {
+		prompt += "\n\n" + title + "\n" + strings.Join(recentLog(log), "\n")
 	}
 	return append([]Message{UserText(prompt)}, s.Messages[contextStart(s, sp):]...)
 }
 
-// recentLog keeps the log that every request carries at a size that does not grow for ever.
-func recentLog(log []string) []string {
-	const most = 100
-	if len(log) <= most {
-		return log
+// answers are the entries of a log that are no turns.
+func answers(log []LogEntry) (out []LogEntry) {
+	for _, e := range log {
+		if e.Answer {
+			out = append(out, e)
+		}
 	}
-	return append([]string{fmt.Sprintf("(%d earlier turns are left out)", len(log)-most)}, log[len(log)-most:]...)
+	return out
+}
+
+// recentLog keeps the log that every request carries at a size that does not grow for ever: so many of the last turns, and
+// so many bytes of the last answers.
+func recentLog(log []LogEntry) []string {
+	turns, bytes := 100, 64<<10
+	lostTurns, lostAnswers := 0, 0
+	var out []string
+	for _, e := range slices.Backward(log) {
+		switch {
+		case e.Answer && (lostAnswers > 0 || len(e.Text) > bytes):
+			lostAnswers++
+		case e.Answer:
+			bytes -= len(e.Text)
+			out = append(out, e.Text)
+		case turns == 0:
+			lostTurns++
+		default:
+			turns--
+			out = append(out, e.Text)
+		}
+	}
+	if lostAnswers > 0 {
+		out = append(out, fmt.Sprintf("(%d earlier answers are left out)", lostAnswers))
+	}
+	if lostTurns > 0 {
+		out = append(out, fmt.Sprintf("(%d earlier turns are left out)", lostTurns))
+	}
+	slices.Reverse(out)
+	return out
 }

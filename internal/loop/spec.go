@@ -42,8 +42,15 @@ type Spec struct {
 	// WrapUp gives a last call when a limit is reached.
 	WrapUp bool
 
-	Cancel        bool
-	Suspend       bool
+	Cancel bool
+	// CancelWhy is the message of a cancel; empty for the default.
+	CancelWhy string
+	Suspend   bool
+	// Held: the spec cannot be followed as it is, so nothing goes on but what cannot wait: a cancel, an answer and its
+	// deadline, and the end of the task's time.
+	Held bool
+	// Unresolved: what the spec refers to is not known now, so nothing may be concluded from Tools.
+	Unresolved    bool
 	ResumeInput   string
 	ResumeInputID string
 

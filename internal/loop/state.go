@@ -22,8 +22,8 @@ type State struct {
 
 	// Messages is the conversation after the prompt. Compaction replaces its head by a summary.
 	Messages []Message
-	// Log has one line a turn, for the Fresh context.
-	Log []string
+	// Log has one line a turn, and what humans answered, for the Fresh context.
+	Log []LogEntry
 	// Todo is the agent's own list.
 	Todo []TodoItem
 	// Output is the last assistant text without signal lines.
@@ -60,12 +60,16 @@ type State struct {
 	chainStart  int        // index in Messages where the Fresh context begins
 	overflowed  bool       // the provider said that the context is too long, and it was not compacted yet
 	compactions int        // compactions since the last turn
-	// overflowCompactions are those of them that the provider's word made necessary.
-	overflowCompactions int
-	active              time.Duration
-	activeSince         time.Time // zero while the clock stands still
-	calibration         calibration
-	calls               map[Purpose]int
+	active      time.Duration
+	activeSince time.Time // zero while the clock stands still
+	calibration calibration
+	calls       map[Purpose]int
+}
+
+// LogEntry is one line for a turn or, with Answer, what a human was asked and answered.
+type LogEntry struct {
+	Text   string
+	Answer bool
 }
 
 // Question is an open question.

@@ -58,12 +58,13 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// maxLogBytes bounds what the log keeps of one turn.
-const maxLogBytes = 600
+// maxLogBytes bounds what the log keeps of one turn, maxAnswerBytes what it keeps of one answer.
+const (
+	maxLogBytes    = 600
+	maxAnswerBytes = 16 << 10
+)
 
-// firstWords puts the beginning of text on one line. It does not look at the rest.
-func firstWords(text string, limit int) string { return string(appendFirstWords(nil, text, limit)) }
-
+// appendFirstWords puts the beginning of text on one line. It does not look at the rest.
 func appendFirstWords(line []byte, text string, limit int) []byte {
 	limit += len(line)
 	start, gap := len(line), false
@@ -110,4 +111,9 @@ func logLine(turn int64, r *Reply, texts []string) string {
 		line = append(line, ']')
 	}
 	return string(line)
+}
+
+// answerEntry is what the Fresh context tells of a human's answer: whole, or the model would have to ask again.
+func answerEntry(question, answer string) string {
+	return fmt.Sprintf("The human was asked: %s\nThe human answered: %s", Cut(question, MaxQuestionBytes), Cut(answer, maxAnswerBytes))
 }

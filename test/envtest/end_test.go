@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,6 +83,21 @@ func TestWhatEndedStaysAsItEnded(t *testing.T) {
 		!after.Status.CompletionTime.Equal(before.Status.CompletionTime) {
 		t.Errorf("a finished task became %s", describe(after))
 	}
+}
+
+func TestAnAnswerAfterTheEndIsWarnedOf(t *testing.T) {
+	f := newFixture(t)
+	f.scripted("TASK_COMPLETE: done")
+	f.task("late")
+	f.awaitExit("late", v1alpha1.ExitCompleted)
+	f.patch("late", `{"spec":{"resumeInput":"blue"}}`)
+	f.poll("the answer is warned of", func(ctx context.Context) (bool, error) {
+		var events eventsv1.EventList
+		err := kube.List(ctx, &events, client.InNamespace(f.namespace))
+		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Name == "late" && e.Type == corev1.EventTypeWarning && e.Reason == "AnswerIgnored"
+		}), err
+	})
 }
 
 // Cancel and completion race; whichever wins, the task ends once.

@@ -32,6 +32,8 @@ func TestBadInputIsRefusedWithWhatToWriteInstead(t *testing.T) {
 		"empty prompt":           {"AgentTask", `{prompt: ""}`, "spec.prompt"},
 		"blank prompt":           {"AgentTask", `{prompt: "  "}`, "spec.prompt is blank: write what the agent should do"},
 		"prompt too long":        {"AgentTask", `{prompt: "` + long + `"}`, "spec.prompt: Too long"},
+		"prompt of many bytes":   {"AgentTask", `{prompt: "` + strings.Repeat("ü", 32769) + `"}`, "spec.prompt has more than 65536 bytes: shorten it"},
+		"answer of many bytes":   {"AgentTask", `{prompt: x, resumeInput: "` + strings.Repeat("ü", 32769) + `"}`, "spec.resumeInput has more than 65536 bytes: shorten the answer"},
 		"zero iterations":        {"AgentTask", `{prompt: x, maxIterations: 0}`, "spec.maxIterations: Invalid value: 0: spec.maxIterations in body should be greater than or equal to 1"},
 		"negative iterations":    {"AgentTask", `{prompt: x, maxIterations: -3}`, "spec.maxIterations in body should be greater than or equal to 1"},
 		"absurd iterations":      {"AgentTask", `{prompt: x, maxIterations: 10001}`, "spec.maxIterations in body should be less than or equal to 10000"},
@@ -100,6 +102,8 @@ func TestBadInputIsRefusedWithWhatToWriteInstead(t *testing.T) {
 // Neighbours of what is refused above: a rule must not take them too.
 func TestInputThatOnlyLooksBadIsAccepted(t *testing.T) {
 	tests := map[string]struct{ kind, spec string }{
+		"a prompt that just fits":    {"AgentTask", `{prompt: "` + strings.Repeat("ü", 32768) + `"}`},
+		"hours with decimals":        {"AgentTask", `{prompt: x, maxDuration: 1.5h, inputTimeout: 0.5m}`},
 		"judge with Judge":           {"AgentTask", `{prompt: x, completion: {strategy: Judge, judge: {}}}`},
 		"judge with SignalThenJudge": {"AgentTask", `{prompt: x, completion: {strategy: SignalThenJudge, judge: {criteria: [it rhymes]}}}`},
 		"stopWhen alone":             {"AgentTask", `{prompt: x, completion: {stopWhen: "true"}}`},

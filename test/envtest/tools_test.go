@@ -66,6 +66,37 @@ func withOps(required bool) func(*v1alpha1.AgentTaskSpec) {
 	}
 }
 
+// Its outcome would be unknown, and what was to be saved by a larger limit would be lost by it.
+func TestALimitThatIsMovedDoesNotBreakOffAToolCall(t *testing.T) {
+	f := newFixture(t)
+	came, change := make(chan struct{}), make(chan struct{})
+	server := mcp.NewServer(&mcp.Implementation{Name: "ops", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "deploy", Description: "Deploys."},
+		func(ctx context.Context, _ *mcp.CallToolRequest, in deployArgs) (*mcp.CallToolResult, any, error) {
+			close(came)
+			select {
+			case <-change:
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "deployed to " + in.To}}}, nil, nil
+			case <-ctx.Done():
+				return nil, nil, ctx.Err()
+			}
+		})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	f.must(kube.Create(f.ctx, &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops"), Spec: v1alpha1.AgentToolsetSpec{URL: web.URL}}))
+	f.chatModel(deploys)
+	f.task("ship", withOps(true), func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = ptr(int64(100_000)) })
+	<-came
+	f.patch("ship", `{"spec":{"maxTokens":200000}}`)
+	f.patch("ship", `{"spec":{"maxDuration":"1h"}}`)
+	f.task("later") // the operator has seen the changes before this one
+	f.awaitExit("later", v1alpha1.ExitCompleted)
+	close(change)
+	if task := f.awaitExit("ship", v1alpha1.ExitCompleted); task.Status.Summary != "deployed to prod" {
+		t.Errorf("the call gave %q", task.Status.Summary)
+	}
+}
+
 func TestAToolCallRunsOnceAndItsResultReachesTheModel(t *testing.T) {
 	f := newFixture(t)
 	calls := f.deployTool(v1alpha1.AgentToolsetSpec{})

@@ -91,18 +91,20 @@ func (t *Turn) reply() *loop.Reply {
 	return r
 }
 
-// callIDs are the ids by which the loop runs the calls of a reply: those that were used before in it get their number.
+// callIDs are the ids by which the loop runs the calls of a reply: those that were used before in it get their number, or
+// the next one that is not taken.
 func callIDs(calls []Call) []string {
 	ids, used := make([]string, len(calls)), map[string]bool{}
 	for i, c := range calls {
-		ids[i] = c.ID
-		switch {
-		case c.ID == "":
-			ids[i] = fmt.Sprintf("call-%d", i+1)
-		case used[c.ID]:
-			ids[i] = fmt.Sprintf("%s#%d", c.ID, i+1)
+		id := c.ID
+		if id == "" {
+			id = fmt.Sprintf("call-%d", i+1)
 		}
-		used[c.ID] = true
+		ids[i] = id
+		for n := i + 1; used[ids[i]]; n++ {
+			ids[i] = fmt.Sprintf("%s#%d", id, n)
+		}
+		used[ids[i]] = true
 	}
 	return ids
 }

@@ -15,7 +15,7 @@ import (
 type ContextPolicyApplyConfiguration struct {
 	// mode of the context.
 	Mode *apiv1alpha1.ContextMode `json:"mode,omitempty"`
-	// progressLog shows, in mode Fresh, a short log of the earlier turns. Default true.
+	// progressLog shows, in mode Fresh, a short log of the earlier turns. What a human answered is shown in any case. Default true.
 	ProgressLog *bool `json:"progressLog,omitempty"`
 }
 
