@@ -23,6 +23,11 @@ local byPhase = {
   Cancelled = "Degraded",
 }
 health.status = byPhase[obj.status.phase] or "Unknown"
+for _, c in ipairs(obj.status.conditions or {}) do
+  if c.type == "Stalled" and c.status == "True" then
+    health.status = "Degraded" -- it does not go on by itself, such as with a damaged journal
+  end
+end
 health.message = obj.status.message or obj.status.phase
 if obj.status.inputRequest ~= nil and obj.status.inputRequest.question ~= nil then
   health.message = obj.status.inputRequest.question

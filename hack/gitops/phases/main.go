@@ -27,6 +27,7 @@ func main() {
 		"retrying":          task(loop.State{StartedAt: started, Failures: 1, LastFailure: &loop.ModelFailed{}}, nil),
 		"asks a question":   task(asks(loop.QuestionInput), nil),
 		"asks for approval": task(asks(loop.QuestionApproval), nil),
+		"journal damaged":   task(loop.State{StartedAt: started}, &controller.Waiting{Reason: "JournalUnreadable", Message: "Restore it.", Stuck: true}),
 		"suspended":         task(loop.State{StartedAt: started, Suspended: true}, nil),
 	}
 	for _, reason := range []loop.ExitReason{

@@ -31,6 +31,7 @@ var (
 var stages = map[string]stage{
 	"just seen": working, "model missing": working, "running": working, "retrying": working,
 	"asks a question": waiting, "asks for approval": waiting, "suspended": waiting,
+	"journal damaged":     {"Failed", "Degraded", "InProgress"}, // the expressions are about phases alone
 	"Completed":           {"Current", "Healthy", "Current"},
 	"IterationCapReached": failed, "TokenBudgetExceeded": failed, "TimeBudgetExceeded": failed,
 	"InputTimeout": failed, "NoProgress": failed, "Cancelled": failed, "Error": failed,
