@@ -52,12 +52,15 @@ func TestEachPhaseHasItsConditions(t *testing.T) {
 		"waits for model":  {nil, &Waiting{Reason: "ModelNotFound", Message: "No model."}, v1alpha1.PhasePending, false, true, false, false, "ModelNotFound"},
 		"running":          {[]loop.Event{opened()}, nil, v1alpha1.PhaseRunning, false, true, false, false, "Running"},
 		"waits for a slot": {[]loop.Event{opened()}, &Waiting{Reason: "WaitingForModel"}, v1alpha1.PhaseRunning, false, true, false, false, "WaitingForModel"},
-		"asks":             {[]loop.Event{opened(), asked()}, nil, v1alpha1.PhaseNeedsInput, false, true, false, false, "NeedsInput"},
-		"suspended":        {[]loop.Event{opened(), {Kind: loop.KindSuspended}}, nil, v1alpha1.PhaseSuspended, false, true, false, false, "Suspended"},
-		"completed":        {[]loop.Event{opened(), finished(loop.ExitCompleted, "")}, nil, v1alpha1.PhaseSucceeded, true, false, false, true, "Completed"},
-		"a limit":          {[]loop.Event{opened(), finished(loop.ExitTimeBudgetExceeded, "")}, nil, v1alpha1.PhaseFailed, false, false, true, true, "TimeBudgetExceeded"},
-		"an error":         {[]loop.Event{opened(), finished(loop.ExitError, loop.CauseModelNotFound)}, nil, v1alpha1.PhaseFailed, false, false, true, true, "ModelNotFound"},
-		"cancelled":        {[]loop.Event{opened(), finished(loop.ExitCancelled, "")}, nil, v1alpha1.PhaseCancelled, false, false, true, true, "Cancelled"},
+		"tries again": {[]loop.Event{opened(), {Kind: loop.KindModelFailed, ModelFailed: &loop.ModelFailed{Purpose: loop.PurposeTurn, Retry: true, Message: "Busy."}}}, nil,
+			v1alpha1.PhaseRunning, false, true, false, false, "RetryingModelCall"},
+		"stuck":     {[]loop.Event{opened()}, &Waiting{Reason: "JournalUnwritable", Stuck: true}, v1alpha1.PhaseRunning, false, false, true, false, "JournalUnwritable"},
+		"asks":      {[]loop.Event{opened(), asked()}, nil, v1alpha1.PhaseNeedsInput, false, true, false, false, "NeedsInput"},
+		"suspended": {[]loop.Event{opened(), {Kind: loop.KindSuspended}}, nil, v1alpha1.PhaseSuspended, false, true, false, false, "Suspended"},
+		"completed": {[]loop.Event{opened(), finished(loop.ExitCompleted, "")}, nil, v1alpha1.PhaseSucceeded, true, false, false, true, "Completed"},
+		"a limit":   {[]loop.Event{opened(), finished(loop.ExitTimeBudgetExceeded, "")}, nil, v1alpha1.PhaseFailed, false, false, true, true, "TimeBudgetExceeded"},
+		"an error":  {[]loop.Event{opened(), finished(loop.ExitError, loop.CauseModelNotFound)}, nil, v1alpha1.PhaseFailed, false, false, true, true, "ModelNotFound"},
+		"cancelled": {[]loop.Event{opened(), finished(loop.ExitCancelled, "")}, nil, v1alpha1.PhaseCancelled, false, false, true, true, "Cancelled"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +104,16 @@ func TestWhatIsShownFitsWhatTheAPIAdmits(t *testing.T) {
 	} {
 		if n[0] == 0 || n[0] > n[1] {
 			t.Errorf("%s has %d bytes, at most %d are admitted", what, n[0], n[1])
+		}
+	}
+}
+
+func TestAQuestionHasTheDeadlineOfInputTimeout(t *testing.T) {
+	s := fold(t, opened(), asked())
+	for timeout, want := range map[time.Duration]*metav1.Time{0: nil, time.Hour: ptr(metav1.NewTime(start.Add(time.Second + time.Hour)))} {
+		st := ProjectStatus(&v1alpha1.AgentTaskStatus{}, Projection{State: s, InputTimeout: timeout, Now: start})
+		if got := st.InputRequest.Deadline; !got.Equal(want) {
+			t.Errorf("inputTimeout %s: deadline %v, want %v", timeout, got, want)
 		}
 	}
 }

@@ -105,7 +105,8 @@ func (e *Engine) waited(s *State, next Action, err error) (Step, error) {
 	if wait := (*WaitError)(nil); !errors.As(err, &wait) || s.Attempts == 0 {
 		return step, nil
 	}
-	return step, e.record(s, &step.Events, Event{Kind: KindWaited})
+	err = e.record(s, &step.Events, Event{Kind: KindWaited})
+	return step, err
 }
 
 // Settle records what follows from the spec and the time without I/O, such as an answer, a cancel or a limit.

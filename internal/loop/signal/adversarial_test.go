@@ -142,6 +142,8 @@ var adversarial = []struct {
 	{"nul in payload", "TASK_COMPLETE: a\x00b", complete("a\x00b"), "the payload is passed on as it is"},
 	{"invalid text", "\xff\xfe\nTASK_COMPLETE: \xc3(", complete("\xc3("), "the payload is passed on as it is"},
 	{"other alphabet", "ТASK_COMPLETE: a", Signal{}, "the first letter is Cyrillic"},
+	{"in a fence after HTML that looks like one", "<div>\n```\n</div>\n\ntext\n\n```\n\nTASK_COMPLETE: a\n\n```", Signal{}, "the first fence is HTML, the second opens"},
+	{"of many lines after a fence", "```\ncode\n```\nTASK_COMPLETE: a\nb", complete("a\nb"), "a fence that is closed ends no payload"},
 
 	// Size.
 	{"long line", strings.Repeat("word ", 1<<16) + "\nTASK_COMPLETE: a", complete("a"), "length does not matter"},

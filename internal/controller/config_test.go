@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
+)
+
+func keySecret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "s"}, Data: map[string][]byte{"k": []byte("key\n"), "h": []byte("value")},
+	}
+}
+
+func TestEverythingOfAnAgentModelReachesItsClient(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, keySecret())
+	full := &v1alpha1.AgentModel{ObjectMeta: metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "m"}, Spec: v1alpha1.AgentModelSpec{
+		Model: "name", Endpoint: "https://models.example.com/v1", Query: map[string]string{"api-version": "1"},
+		RequestTimeout: &metav1.Duration{Duration: time.Minute},
+		CredentialsRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
+		Headers: []v1alpha1.HTTPHeader{
+			{Name: "X-Plain", Value: ptr("plain")}, {Name: "X-Secret", ValueFrom: &v1alpha1.SecretKeyReference{Name: "s", Key: "h"}},
+		},
+		Parameters: &v1alpha1.ModelParameters{
+			Temperature: ptr("0.2"), TopP: ptr("0.9"), FrequencyPenalty: ptr("-1"), PresencePenalty: ptr("1.5"), Seed: ptr(int64(7)),
+			Stop: []string{"END"}, MaxOutputTokens: ptr(int64(100)), ReasoningEffort: "Low",
+		},
+	}}
+	got, err := r.Models.config(t.Context(), full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := model.Config{
+		Model: "name", Endpoint: "https://models.example.com/v1", APIKey: "key", Query: map[string]string{"api-version": "1"},
+		Headers: map[string]string{"X-Plain": "plain", "X-Secret": "value"}, CABundle: []byte{}, RequestTimeout: time.Minute,
+		Parameters: model.Parameters{
+			Temperature: ptr(0.2), TopP: ptr(0.9), FrequencyPenalty: ptr(-1.0), PresencePenalty: ptr(1.5), Seed: ptr(int64(7)),
+			StopSequences: []string{"END"}, MaxOutputTokens: 100, ReasoningEffort: "low",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got, err = r.Models.config(t.Context(), &v1alpha1.AgentModel{}); err != nil || got.RequestTimeout != 10*time.Minute {
+		t.Errorf("without requestTimeout it is %s, %v", got.RequestTimeout, err)
+	}
+}
+
+func TestEverythingOfAnAgentToolsetReachesItsSession(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, keySecret())
+	_, got, err := r.Models.toolset(t.Context(), &v1alpha1.AgentToolset{ObjectMeta: metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "ops"}, Spec: v1alpha1.AgentToolsetSpec{
+		URL: "https://tools.example.com/mcp", Transport: v1alpha1.TransportSSE, Allow: []string{"a*"}, Deny: []string{"ab"},
+		RequireApproval: v1alpha1.ApprovalDestructive, ApprovalTools: []string{"ac"}, TrustAnnotations: ptr(true),
+		CallTimeout: &metav1.Duration{Duration: time.Minute}, MaxResultBytes: ptr(int32(5000)),
+		CredentialsRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
+		Headers:        []v1alpha1.HTTPHeader{{Name: "X-Plain", Value: ptr("plain")}},
+	}})
+	if err != nil || got.HTTP == nil {
+		t.Fatal(err)
+	}
+	got.HTTP = nil
+	want := mcp.Config{
+		Name: "ops", URL: "https://tools.example.com/mcp", Transport: "SSE", Allow: []string{"a*"}, Deny: []string{"ab"},
+		RequireApproval: "Destructive", ApprovalTools: []string{"ac"}, TrustAnnotations: true, CallTimeout: time.Minute, MaxResultBytes: 5000,
+		Headers: map[string]string{"X-Plain": "plain", "Authorization": "Bearer key"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestEachProviderIsCalledInItsOwnWay(t *testing.T) {
+	for provider, want := range map[v1alpha1.Provider]string{
+		v1alpha1.ProviderOpenAI: "/chat/completions", v1alpha1.ProviderAnthropic: "/v1/messages", v1alpha1.ProviderGemini: ":streamGenerateContent",
+	} {
+		var path string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			path = req.URL.Path
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+		t.Cleanup(server.Close)
+		m, err := newProvider(provider, model.Config{Model: "m", Endpoint: server.URL, APIKey: "k", HTTP: server.Client()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.Generate(t.Context(), &loop.Request{Messages: []loop.Message{loop.UserText("x")}}, func(int) {})
+		if err == nil || !strings.HasSuffix(path, want) {
+			t.Errorf("%s: called %q, %v", provider, path, err)
+		}
+	}
+}
+
+// A task keeps the model that it started with: another one would not know what this one was told.
+func TestWhichModelATaskGets(t *testing.T) {
+	named := func(namespace, name string) client.Object {
+		m := answers("x")
+		m.Namespace, m.Name, m.UID = namespace, name, types.UID(namespace+"/"+name)
+		return m
+	}
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		ref     string
+		started string
+		want    string
+	}{
+		"the one that it names":       {[]client.Object{named("ns", "mine"), named("ns", "default"), named("ops", "shared")}, "mine", "", "mine"},
+		"its namespace's default":     {[]client.Object{named("ns", "default"), named("ops", "shared")}, "", "", "default"},
+		"the operator's":              {[]client.Object{named("ops", "shared")}, "", "", "ops/shared"},
+		"none":                        {nil, "", "", ""},
+		"the operator's, as it began": {[]client.Object{named("ns", "default"), named("ops", "shared")}, "", "ops/shared", "ops/shared"},
+		"its own, as it began":        {[]client.Object{named("ns", "default"), named("ops", "shared")}, "", "default", "default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, interceptor.Funcs{}, tc.objects...)
+			r.Models.def = types.NamespacedName{Namespace: "ops", Name: "shared"}
+			task := aTask(func(s *v1alpha1.AgentTaskSpec) {
+				if tc.ref != "" {
+					s.ModelRef = &v1alpha1.LocalReference{Name: tc.ref}
+				}
+			})
+			if tc.started != "" {
+				task.Status.Model, task.Status.StartTime = tc.started, ptr(metav1.Now())
+			}
+			m, err := r.Models.forTask(t.Context(), task)
+			if wait := (*Waiting)(nil); tc.want == "" && errors.As(err, &wait) && wait.Reason == "ModelNotFound" {
+				return
+			}
+			if err != nil || m.displayName(task.Namespace) != tc.want {
+				t.Errorf("%+v, %v", m, err)
+			}
+		})
+	}
+}
+
+func TestASecretThatCannotBeUsedSaysWhatToDo(t *testing.T) {
+	forbidden := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("no"))
+	}}
+	for name, tc := range map[string]struct {
+		faults interceptor.Funcs
+		ref    v1alpha1.SecretKeyReference
+		reason string
+	}{
+		"not there": {interceptor.Funcs{}, v1alpha1.SecretKeyReference{Name: "other", Key: "k"}, "SecretNotFound"},
+		"no key":    {interceptor.Funcs{}, v1alpha1.SecretKeyReference{Name: "s", Key: "other"}, "SecretKeyNotFound"},
+		"forbidden": {forbidden, v1alpha1.SecretKeyReference{Name: "s", Key: "k"}, "SecretForbidden"},
+	} {
+		r := newRig(t, tc.faults, keySecret())
+		_, err := r.Models.secret(t.Context(), taskKey.Namespace, &tc.ref)
+		if wait := (*Waiting)(nil); !errors.As(err, &wait) || wait.Reason != tc.reason || !strings.Contains(wait.Message, tc.ref.Name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
