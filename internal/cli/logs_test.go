@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -54,6 +55,37 @@ func TestLogsPrintWhatWasSaidOrThatNothingWas(t *testing.T) {
 	}
 }
 
+func TestWhatCannotBeReadIsAnError(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	task := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "report", Namespace: "ns", UID: "u1"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(task).Build()
+	journal, _, err := transcript.NewKubernetes(c).Load(t.Context(), transcript.RefOf(task))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := journal.Append(t.Context(), 0, []loop.Event{{Version: 1, Seq: 1, Time: time.Unix(0, 0).UTC(), Kind: loop.KindSuspended}}); err != nil {
+		t.Fatal(err)
+	}
+	var segments v1alpha1.AgentTranscriptList
+	if err := c.List(t.Context(), &segments); err != nil || len(segments.Items) != 1 {
+		t.Fatalf("%d segments, %v", len(segments.Items), err)
+	}
+	segments.Items[0].Segment.Data = []byte("hello")
+	if err := c.Update(t.Context(), &segments.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := cli.Logs(t.Context(), c, "ns", "report", &out); !errors.Is(err, transcript.ErrCorrupt) || out.Len() > 0 {
+		t.Errorf("a damaged journal: got %q, %v", out.String(), err)
+	}
+	if err := cli.Logs(t.Context(), c, "ns", "nobody", &out); !apierrors.IsNotFound(err) || out.Len() > 0 {
+		t.Errorf("a missing task: got %q, %v", out.String(), err)
+	}
+}
+
 func TestFlagsMayStandAnywhere(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	text := `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://example.com"}}], contexts: [{name: x, context: {cluster: c}}]}`
@@ -62,6 +94,7 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 	}
 	for _, call := range []string{
 		"logs report -n team-a --context x", "logs -n team-a --context x report", "-n team-a logs --context=x report", "logs -n=team-a report --context x",
+		"logs report --namespace team-a --context x",
 	} {
 		config, task, err := cli.Target(append(strings.Fields(call), "--kubeconfig", kubeconfig))
 		if err != nil || task.String() != "team-a/report" || config.Host != "https://example.com" {

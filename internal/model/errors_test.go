@@ -29,9 +29,21 @@ func TestStatusesAndCodesHaveADisposition(t *testing.T) {
 		"405":                          {405, "", loop.CauseModelRequestInvalid, false},
 		"400":                          {400, "", loop.CauseModelRequestInvalid, false},
 		"422":                          {422, "", loop.CauseModelRequestInvalid, false},
-		"413":                          {413, "request_too_large", loop.CauseContextWindowExceeded, false},
+		"413":                          {413, "", loop.CauseContextWindowExceeded, false},
+		"too large for Anthropic":      {400, "request_too_large", loop.CauseContextWindowExceeded, false},
 		"a code wins over its status":  {400, "context_length_exceeded", loop.CauseContextWindowExceeded, false},
 		"content policy":               {400, "content_policy_violation", loop.CauseContentFiltered, false},
+		"Alibaba's content policy":     {400, "data_inspection_failed", loop.CauseContentFiltered, false},
+		"content policy of images":     {400, "image_content_policy_violation", loop.CauseContentFiltered, false},
+		"moderation":                   {400, "moderation_blocked", loop.CauseContentFiltered, false},
+		"the hard limit of a bill":     {400, "billing_hard_limit_reached", loop.CauseModelRateLimited, false},
+		"no bill":                      {429, "billing_not_active", loop.CauseModelRateLimited, false},
+		"Anthropic's bill":             {400, "billing_error", loop.CauseModelRateLimited, false},
+		"no balance":                   {429, "insufficient_balance", loop.CauseModelRateLimited, false},
+		"a closed account":             {400, "account_deactivated", loop.CauseModelAuthenticationFailed, false},
+		"overload of an engine":        {429, "engine_overloaded_error", loop.CauseModelUnavailable, true},
+		"an internal server error":     {400, "internal_server_error", loop.CauseModelUnavailable, true},
+		"an internal error":            {400, "internal_error", loop.CauseModelUnavailable, true},
 		"quota is no rate":             {429, "insufficient_quota", loop.CauseModelRateLimited, false},
 		"Gemini's rate":                {429, "RESOURCE_EXHAUSTED", loop.CauseModelRateLimited, true},
 		"Gemini's key":                 {400, "API_KEY_INVALID", loop.CauseModelAuthenticationFailed, false},
@@ -66,6 +78,10 @@ func TestOnlyWhatMayBeRetriedHasAWait(t *testing.T) {
 	h = http.Header{"X-Ratelimit-Remaining": {"4000"}, "X-Ratelimit-Reset": {"3540"}}
 	if got := model.ErrorFromStatus(502, h, ""); got.RetryAfter != 0 {
 		t.Errorf("a fault waits %v for a limit that is not used up", got.RetryAfter)
+	}
+	h = http.Header{"X-Ratelimit-Reset": {"3540"}}
+	if got := model.ErrorFromStatus(502, h, ""); got.RetryAfter != 0 {
+		t.Errorf("a fault waits %v for a limit of which nothing is known", got.RetryAfter)
 	}
 }
 

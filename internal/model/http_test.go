@@ -170,10 +170,13 @@ func TestRepliesAreCappedByWhatTheyAre(t *testing.T) {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	client := newClient(t, model.Config{MaxReplyBytes: 1000}, nil)
-	for path, tooLarge := range map[string]bool{"/fits": false, "/large": true, "/stream": false, "/stream-large": true} {
-		_, err := post(t, client, s.URL+path)
-		if errors.Is(err, model.ErrReplyTooLarge) != tooLarge {
-			t.Errorf("%s: got %v, want too large %v", path, err, tooLarge)
+	for path, want := range map[string]struct {
+		bytes    int
+		tooLarge bool
+	}{"/fits": {1000, false}, "/large": {1000, true}, "/stream": {8000, false}, "/stream-large": {8000, true}} {
+		got, err := post(t, client, s.URL+path)
+		if errors.Is(err, model.ErrReplyTooLarge) != want.tooLarge || len(got) != want.bytes {
+			t.Errorf("%s: got %d bytes, %v, want %+v", path, len(got), err, want)
 		}
 	}
 }
@@ -239,7 +242,7 @@ func TestTheEndOfACallSaysWhy(t *testing.T) {
 		cancel(loop.ErrShuttingDown)
 		ctx, _, end := model.BeginCall(ctx, model.Config{}, func(int) {})
 		defer end()
-		if e := model.ErrorFromTransport(ctx, ctx.Err()); !errors.Is(e, loop.ErrShuttingDown) || !e.Retry {
+		if e := model.ErrorFromTransport(ctx, ctx.Err()); !errors.Is(e, loop.ErrShuttingDown) || e.Cause != loop.CauseModelUnavailable || !e.Retry {
 			t.Errorf("got %+v", e)
 		}
 	})
@@ -247,7 +250,7 @@ func TestTheEndOfACallSaysWhy(t *testing.T) {
 		ctx, _, end := model.BeginCall(t.Context(), model.Config{RequestTimeout: time.Nanosecond}, func(int) {})
 		defer end()
 		<-ctx.Done()
-		if e := model.ErrorFromTransport(ctx, ctx.Err()); !errors.Is(e, model.ErrRequestTimeout) || !e.Retry {
+		if e := model.ErrorFromTransport(ctx, ctx.Err()); !errors.Is(e, model.ErrRequestTimeout) || e.Cause != loop.CauseModelUnavailable || !e.Retry {
 			t.Errorf("got %+v", e)
 		}
 	})
@@ -260,7 +263,7 @@ func TestTheEndOfACallSaysWhy(t *testing.T) {
 			t.Fatal("cut at the cap, not above it")
 		}
 		count(1)
-		if e := model.ErrorFromTransport(ctx, ctx.Err()); !errors.Is(e, model.ErrReplyTooLarge) || e.Retry || passedOn != 11 {
+		if e := model.ErrorFromTransport(ctx, ctx.Err()); !errors.Is(e, model.ErrReplyTooLarge) || e.Cause != loop.CauseModelReplyInvalid || e.Retry || passedOn != 11 {
 			t.Errorf("got %+v, %d bytes passed on", e, passedOn)
 		}
 	})
@@ -272,7 +275,7 @@ func TestTheEndOfACallSaysWhy(t *testing.T) {
 	})
 	t.Run("a network timeout", func(t *testing.T) {
 		err := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
-		if e := model.ErrorFromTransport(t.Context(), err); !e.Retry || !strings.Contains(e.Detail, "in time") {
+		if e := model.ErrorFromTransport(t.Context(), err); e.Cause != loop.CauseModelUnavailable || !e.Retry || !strings.Contains(e.Detail, "in time") {
 			t.Errorf("got %+v", e)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
@@ -52,7 +53,9 @@ func TestATraceIsWholeOverRestarts(t *testing.T) {
 	}
 	second := process(out)
 	ctx = second.Context(t.Context(), "uid-1")
-	second.Toolbox(tool).Call(ctx, loop.ToolCall{ID: "c1", Name: "ops__deploy", Arguments: secret})
+	if got := second.Toolbox(tool).Call(ctx, loop.ToolCall{ID: "c1", Name: "ops__deploy", Arguments: secret}); got.Content != secret || !got.IsError {
+		t.Errorf("the result came as %+v", got)
+	}
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	task := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "report", Namespace: "team", UID: "uid-1"}, Spec: v1alpha1.AgentTaskSpec{Prompt: secret}}
 	task.Status = v1alpha1.AgentTaskStatus{
@@ -66,7 +69,12 @@ func TestATraceIsWholeOverRestarts(t *testing.T) {
 		t.Fatalf("%d spans, want 3", len(spans))
 	}
 	chat, execute, whole := spans[0], spans[1], spans[2]
+	ids := map[trace.SpanID]bool{}
 	for _, s := range spans {
+		ids[s.SpanContext.SpanID()] = true
+		if !s.SpanContext.IsValid() {
+			t.Errorf("%s has no valid ids", s.Name)
+		}
 		if s.SpanContext.TraceID() != whole.SpanContext.TraceID() {
 			t.Errorf("%s is in a trace of its own", s.Name)
 		}
@@ -75,6 +83,9 @@ func TestATraceIsWholeOverRestarts(t *testing.T) {
 				t.Errorf("%s shows in %s what was said", s.Name, key)
 			}
 		}
+	}
+	if len(ids) != 3 {
+		t.Errorf("%d span ids, want 3", len(ids))
 	}
 	for _, s := range []tracetest.SpanStub{chat, execute} {
 		if s.Parent.SpanID() != whole.SpanContext.SpanID() {
@@ -124,6 +135,52 @@ func TestTasksDoNotShareATrace(t *testing.T) {
 	}
 }
 
+func TestACallOutsideATaskHasATraceOfItsOwn(t *testing.T) {
+	out := tracetest.NewInMemoryExporter()
+	tool := process(out).Toolbox(loop.ToolboxFunc(func(context.Context, loop.ToolCall) loop.ToolResult { return loop.ToolResult{} }))
+	tool.Call(t.Context(), loop.ToolCall{Name: "a"})
+	tool.Call(t.Context(), loop.ToolCall{Name: "a"})
+	s := out.GetSpans()
+	one, two := s[0].SpanContext, s[1].SpanContext
+	if !one.IsValid() || !two.IsValid() || one.TraceID() == two.TraceID() || one.SpanID() == two.SpanID() {
+		t.Errorf("got %+v and %+v", one, two)
+	}
+}
+
+func TestASuccessIsNotMarkedAsAnError(t *testing.T) {
+	out := tracetest.NewInMemoryExporter()
+	tracer := process(out)
+	model := loop.ModelFunc(func(context.Context, *loop.Request, func(int)) (*loop.Reply, error) { return &loop.Reply{}, nil })
+	if _, err := tracer.Model(model, &v1alpha1.AgentModelSpec{}).Generate(t.Context(), &loop.Request{}, func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	tracer.Toolbox(loop.ToolboxFunc(func(context.Context, loop.ToolCall) loop.ToolResult { return loop.ToolResult{} })).Call(t.Context(), loop.ToolCall{})
+	now := ptr(metav1.Now())
+	tracer.End(&v1alpha1.AgentTask{Status: v1alpha1.AgentTaskStatus{
+		Phase: v1alpha1.PhaseSucceeded, ExitReason: v1alpha1.ExitCompleted, StartTime: now, CompletionTime: now,
+	}})
+	spans := out.GetSpans()
+	if len(spans) != 3 {
+		t.Fatalf("%d spans, want 3", len(spans))
+	}
+	for _, s := range spans {
+		if _, has := attributes(s)["error.type"]; has || s.Status.Code == codes.Error {
+			t.Errorf("%s: %v, %v", s.Name, s.Status, s.Attributes)
+		}
+	}
+}
+
+func TestATaskThatDidNotRunOrEndHasNoSpan(t *testing.T) {
+	now := ptr(metav1.Now())
+	for name, status := range map[string]v1alpha1.AgentTaskStatus{"not started": {CompletionTime: now}, "not ended": {StartTime: now}} {
+		out := tracetest.NewInMemoryExporter()
+		process(out).End(&v1alpha1.AgentTask{Status: status})
+		if n := len(out.GetSpans()); n != 0 {
+			t.Errorf("%s: %d spans", name, n)
+		}
+	}
+}
+
 func TestAFailedCallSaysWhyInAName(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -156,6 +213,16 @@ func TestWithoutATracerNothingIsInTheWay(t *testing.T) {
 	if tracer.Context(ctx, "uid") != ctx {
 		t.Error("the context was changed")
 	}
+	reply := &loop.Reply{}
+	model := tracer.Model(loop.ModelFunc(func(context.Context, *loop.Request, func(int)) (*loop.Reply, error) { return reply, nil }), &v1alpha1.AgentModelSpec{})
+	if got, err := model.Generate(ctx, &loop.Request{}, func(int) {}); got != reply || err != nil {
+		t.Errorf("the reply came as %v, %v", got, err)
+	}
+	result := loop.ToolResult{Content: "seen"}
+	tools := tracer.Toolbox(loop.ToolboxFunc(func(context.Context, loop.ToolCall) loop.ToolResult { return result }))
+	if got := tools.Call(ctx, loop.ToolCall{}); got != result {
+		t.Errorf("the result came as %+v", got)
+	}
 	tracer.End(&v1alpha1.AgentTask{})
 }
 
@@ -165,13 +232,19 @@ func TestTracingIsConfiguredByItsStandardVariables(t *testing.T) {
 		on   bool
 		fail string
 	}{
-		"nothing set":      {},
-		"an endpoint":      {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, on: true},
-		"another protocol": {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, fail: "only grpc"},
-		"no share":         {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER_ARG": "2"}, fail: "from 0 to 1"},
+		"nothing set":           {},
+		"an endpoint":           {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, on: true},
+		"one for traces":        {env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1"}, on: true},
+		"the protocol":          {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, on: true},
+		"a protocol for traces": {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json"}, fail: "only grpc"},
+		"a share":               {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER_ARG": "0.5"}, on: true},
+		"below nothing":         {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER_ARG": "-1"}, fail: "from 0 to 1"},
+		"no number":             {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER_ARG": "half"}, fail: "from 0 to 1"},
+		"another protocol":      {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, fail: "only grpc"},
+		"no share":              {env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER_ARG": "2"}, fail: "from 0 to 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, key := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_SAMPLER_ARG"} {
+			for _, key := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_TRACES_SAMPLER_ARG"} {
 				t.Setenv(key, test.env[key])
 			}
 			p, err := telemetry.NewProvider(t.Context(), "v1")

@@ -53,6 +53,15 @@ func TestOlderVersionsAreUpgradedStepByStep(t *testing.T) {
 	}
 }
 
+func TestAnEventCountsFromOne(t *testing.T) {
+	for seq, want := range map[int]error{-1: ErrCorrupt, 0: ErrCorrupt, 1: nil} {
+		line := fmt.Appendf(nil, `{"v":1,"seq":%d,"time":"2026-03-04T05:06:07Z","kind":"Suspended"}`, seq)
+		if _, err := decode(line); !errors.Is(err, want) {
+			t.Errorf("seq %d: want %v, got %v", seq, want, err)
+		}
+	}
+}
+
 func TestEveryOlderVersionHasAnUpgrade(t *testing.T) {
 	for v := 1; v < current.version; v++ {
 		if current.upgrades[v] == nil {
