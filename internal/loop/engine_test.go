@@ -148,21 +148,6 @@ func TestUnknownModelErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// A provider bills what it has read, also when its answer never came.
-func TestARequestThatWasSentIsCharged(t *testing.T) {
-	for sent, charged := range map[bool]bool{true: true, false: false} {
-		e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(nil, &loop.ModelError{Cause: loop.CauseModelUnavailable, Retry: true, Sent: sent})}
-		s := opened(t, e, &loop.Spec{})
-		step, err := e.Advance(t.Context(), s, &loop.Spec{Prompt: strings.Repeat("x", 3000)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if u := s.Usage; (u.InputTokens >= 1000) != charged || u.Estimated != charged || u.OutputTokens != 0 {
-			t.Errorf("sent %v: %+v after %+v", sent, u, step.Events)
-		}
-	}
-}
-
 // Without a backoff of its own the engine waits from half a second up to a minute.
 func TestBackoffGrowsAndIsBounded(t *testing.T) {
 	sp := &loop.Spec{MaxAttempts: 20}
@@ -326,30 +311,6 @@ func TestACapIsOnlySentWhereItMaySurelyBeGiven(t *testing.T) {
 	} {
 		if caps := capsOf(t, &c.spec); !c.want(caps) {
 			t.Errorf("%s: the requests have the caps %v", name, caps)
-		}
-	}
-}
-
-// Thousands of tasks may wait for one model while the operator is updated again and again.
-func TestWaitingForAModelIsNoAttemptAtATurn(t *testing.T) {
-	e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(nil, &loop.WaitError{Reason: "WaitingForModel", Detail: "No slot is free."})}
-	sp := &loop.Spec{MaxTurnAttempts: 2}
-	s := opened(t, e, sp)
-	var wait *loop.WaitError
-	for range 5 {
-		step, err := e.Advance(t.Context(), s, sp)
-		if !errors.As(err, &wait) {
-			t.Fatalf("%+v, %v: want to wait", step, err)
-		}
-		again, err := e.Advance(t.Context(), s, sp)
-		if !errors.As(err, &wait) || len(again.Events) != 0 {
-			t.Fatalf("to wait on is written again: %+v, %v", again, err)
-		}
-		if _, err := e.Open(s, sp, loop.Opened{Holder: "the next"}); err != nil {
-			t.Fatal(err)
-		}
-		if s.End != nil {
-			t.Fatalf("the task has ended: %s", s.End.Message)
 		}
 	}
 }
