@@ -48,7 +48,7 @@ func (r *TaskReconciler) reportBlocked(ctx context.Context, task *v1alpha1.Agent
 	if sp := plainSpec(task); sp.Cancel && w.Stuck {
 		p.State.End = &loop.Finished{Reason: loop.ExitCancelled}
 		want.Phase, want.ExitReason, want.InputRequest = v1alpha1.PhaseCancelled, v1alpha1.ExitCancelled, nil
-		want.Message = cmp.Or(sp.CancelWhy, "Cancelled by spec.cancel.") + " The AgentTranscripts do not tell of it: " + w.Message
+		want.Message = sp.CancelMessage() + " The AgentTranscripts do not tell of it: " + w.Message
 		want.CompletionTime = ptr(metav1.NewTime(p.Now).Rfc3339Copy())
 	}
 	want.Conditions = conditions(*want, p)

@@ -40,6 +40,7 @@ func (r *TaskReconciler) report(ctx context.Context, task *v1alpha1.AgentTask, o
 		r.sessions.drop(keyOf(task))
 		return again(fencedPause), nil
 	case errors.Is(out.err, transcript.ErrCorrupt), errors.Is(out.err, transcript.ErrNewerVersion):
+		log.FromContext(ctx).Error(out.err, "A journal cannot be read")
 		return again(damagedPause), r.reportBlocked(ctx, task, unreadable(out.err))
 	case errors.Is(out.err, errJournalRefused):
 		return reconcile.Result{}, errors.Join(out.err, r.reportBlocked(ctx, task, unwritable()))
@@ -205,14 +206,12 @@ func (r *TaskReconciler) warnOfUnusedAnswer(task *v1alpha1.AgentTask, s *session
 		return
 	}
 	s.warned = task.Generation
-	note := answersNothing
+	note := "spec.resumeInput answers no open question and is ignored: answer when status.phase is NeedsInput."
 	if id != "" {
 		note = "spec.resumeInputID names no open question, so spec.resumeInput is ignored: use the id in status.inputRequest."
 	}
 	r.ignored(task, note)
 }
-
-const answersNothing = "spec.resumeInput answers no open question and is ignored: answer when status.phase is NeedsInput."
 
 func (r *TaskReconciler) ignored(task *v1alpha1.AgentTask, note string) {
 	r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, "AnswerIgnored", "Resume", "%s", note)

@@ -14,7 +14,7 @@ func Decide(s *State, sp *Spec, now time.Time) Action {
 	case s.End != nil:
 		return done()
 	case sp.Cancel:
-		return finish(ExitCancelled, "", cmp.Or(sp.CancelWhy, "Cancelled by spec.cancel."))
+		return finish(ExitCancelled, "", sp.CancelMessage())
 	case s.Attempts >= sp.maxTurnAttempts() && s.WrapUp == "":
 		return finish(ExitError, CauseTurnCrashed, fmt.Sprintf(
 			"The operator stopped %d times while it ran this turn, so the turn is given up. Look at the operator's log, then create the task anew.", s.Attempts))

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -69,6 +70,9 @@ type Spec struct {
 	// MaxTurnAttempts that may end in a crash of the operator; 0 means 3.
 	MaxTurnAttempts int
 }
+
+// CancelMessage is what the end of a cancelled task says.
+func (sp *Spec) CancelMessage() string { return cmp.Or(sp.CancelWhy, "Cancelled by spec.cancel.") }
 
 func (sp *Spec) maxAttempts() int {
 	if sp.MaxAttempts > 0 {

@@ -203,3 +203,11 @@ func receive[T any](t *testing.T, ch <-chan T, what string) T {
 		panic("unreachable")
 	}
 }
+
+// addBig adds a tool that gives a long text.
+func addBig(s *sdk.Server, text string) {
+	s.AddTool(&sdk.Tool{Name: "big", InputSchema: map[string]any{"type": "object"}},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+		})
+}

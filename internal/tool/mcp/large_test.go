@@ -29,11 +29,7 @@ func TestLargeAnswersWaitForAPlaceAndGiveItBack(t *testing.T) {
 	for name, dialect := range dialects() {
 		t.Run(name, func(t *testing.T) {
 			s := echoServer(t, &counter{})
-			big := strings.Repeat("x", 2*maxSmallBytes)
-			s.AddTool(&sdk.Tool{Name: "big", InputSchema: map[string]any{"type": "object"}},
-				func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-					return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: big}}}, nil
-				})
+			addBig(s, strings.Repeat("x", 2*maxSmallBytes))
 			h, transport := dialect(s)
 			cfg := serve(t, h)
 			cfg.Transport = transport

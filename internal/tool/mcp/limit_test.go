@@ -24,11 +24,7 @@ func TestTenMegabyteResultIsCut(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			s := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
-			big := strings.Repeat("0123456789abcdef", 10<<20/16)
-			s.AddTool(&sdk.Tool{Name: "big", InputSchema: map[string]any{"type": "object"}},
-				func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-					return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: big}}}, nil
-				})
+			addBig(s, strings.Repeat("0123456789abcdef", 10<<20/16))
 			h, transport := dialect(s)
 			cfg := serve(t, h)
 			cfg.Transport = transport
