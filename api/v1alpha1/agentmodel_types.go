@@ -21,10 +21,12 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Scripted' || has(self.scripted)",message="spec.scripted is missing: provider Scripted answers from it; add spec.scripted.replies"
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || !has(self.scripted)",message="spec.scripted is only for provider Scripted: remove it, or set spec.provider to Scripted"
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || has(self.model)",message="spec.model is missing: write the provider's name of the model"
-// +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || has(self.endpoint) || has(self.credentialsRef) || has(self.headers)",message="spec.credentialsRef is missing: the provider's own endpoint needs a key; name a Secret, or set spec.endpoint for a server without one"
-// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || !self.endpoint.matches('^[^/?#]*//[^/?#]*@')",fieldPath=".endpoint",message="spec.endpoint must not carry credentials: take them out of the URL, and use spec.credentialsRef or spec.headers"
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Scripted' || has(self.endpoint) || has(self.auth) || has(self.headers)",message="spec.auth is missing: the provider's own endpoint needs a key; name a Secret in spec.auth.secretRef, or set spec.endpoint for a server without one"
+// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || !self.endpoint.matches('^[^/?#]*//[^/?#]*@')",fieldPath=".endpoint",message="spec.endpoint must not carry credentials: take them out of the URL, and use spec.auth or spec.headers"
+// +kubebuilder:validation:XValidation:rule="!has(self.caBundle) || !has(self.caBundleRef)",message="spec.caBundle and spec.caBundleRef are both set: keep one of them"
 type AgentModelSpec struct {
-	// provider is the wire format: OpenAI (and every compatible server, with endpoint), Anthropic, Gemini, or Scripted.
+	// provider is the wire format. OpenAI: chat completions, also of every compatible server, with endpoint. Anthropic: messages.
+	// Gemini: generateContent of the Gemini API. Scripted: no server; the replies in scripted are given.
 	// +required
 	Provider Provider `json:"provider,omitempty"`
 
@@ -46,10 +48,9 @@ type AgentModelSpec struct {
 	// +optional
 	Query map[string]string `json:"query,omitempty"`
 
-	// credentialsRef names the Secret key that holds the API key. It is read anew for each call. The provider's own endpoint
-	// needs it, or headers that hold a key.
+	// auth is how the operator proves to the server who it is. The provider's own endpoint needs it, or headers that hold a key.
 	// +optional
-	CredentialsRef *SecretKeyReference `json:"credentialsRef,omitempty"`
+	Auth *Auth `json:"auth,omitempty"`
 
 	// headers are extra headers of every request.
 	// +listType=map
@@ -59,11 +60,17 @@ type AgentModelSpec struct {
 	// +optional
 	Headers []HTTPHeader `json:"headers,omitempty"`
 
-	// caBundle is PEM of certificate authorities that are trusted beside the system's.
+	// caBundle is PEM of certificate authorities that are trusted beside the system's, in base64 as everywhere in Kubernetes.
+	// For PEM as it is, use caBundleRef.
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=262144
+	// +kubebuilder:validation:MaxLength=349528
 	// +optional
-	CABundle string `json:"caBundle,omitempty"`
+	CABundle []byte `json:"caBundle,omitempty"`
+
+	// caBundleRef names the ConfigMap or Secret key that holds the PEM instead of caBundle. It is read anew for each call, so
+	// that another one is trusted at once.
+	// +optional
+	CABundleRef *CABundleReference `json:"caBundleRef,omitempty"`
 
 	// parameters tune the model.
 	// +optional
@@ -76,6 +83,8 @@ type AgentModelSpec struct {
 	ContextWindowTokens *int64 `json:"contextWindowTokens,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
 	// requestTimeout bounds one call, the whole stream included, such as `5m`. Unset: 10m.
+	// The operator's --max-call-timeout (default 1h) lowers a larger value, and says so
+	// in the message of condition Ready.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}([.][0-9]{1,9})?h)?([0-9]{1,6}([.][0-9]{1,9})?m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,9})?ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('24h')",message="spec.requestTimeout must be more than 0s and at most 24h, such as 5m"
@@ -97,41 +106,6 @@ type AgentModelSpec struct {
 	// scripted are the replies of provider Scripted.
 	// +optional
 	Scripted *Script `json:"scripted,omitempty"`
-}
-
-// SecretKeyReference names a key of a Secret in the same namespace.
-type SecretKeyReference struct {
-	// name of the Secret.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +required
-	Name string `json:"name,omitempty"`
-
-	// key within the Secret.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +required
-	Key string `json:"key,omitempty"`
-}
-
-// HTTPHeader is a header of a request. Exactly one of value and valueFrom is set.
-// +kubebuilder:validation:XValidation:rule="has(self.value) != has(self.valueFrom)",message="a header needs exactly one of value and valueFrom"
-type HTTPHeader struct {
-	// name of the header.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`
-	// +required
-	Name string `json:"name,omitempty"`
-
-	// value of the header, in the clear.
-	// +kubebuilder:validation:MaxLength=8192
-	// +optional
-	Value *string `json:"value,omitempty"`
-
-	// valueFrom names the Secret key that holds the value.
-	// +optional
-	ValueFrom *SecretKeyReference `json:"valueFrom,omitempty"`
 }
 
 // ReasoningEffort says how much a model thinks before it answers.
@@ -183,7 +157,8 @@ type ModelParameters struct {
 	// +optional
 	MaxOutputTokens *int64 `json:"maxOutputTokens,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
-	// reasoningEffort of models that think before they answer.
+	// reasoningEffort of models that think before they answer. None: not at all. Minimal, Low, Medium, High: ever more, at ever
+	// more cost. Unset: as much as the provider does by default.
 	// +optional
 	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
@@ -221,6 +196,13 @@ type ModelLimits struct {
 
 // Pricing is the price per million tokens, as decimal strings of one currency.
 type Pricing struct {
+	// currency is the ISO 4217 code of the prices, such as `EUR`. What was paid in two currencies is never added up.
+	// +default="USD"
+	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="spec.pricing.currency must be an ISO 4217 code of three capital letters, such as USD"
+	// +optional
+	Currency string `json:"currency,omitempty"`
+
 	// inputPerMillion is the price of a million input tokens that were not cached.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
@@ -261,7 +243,7 @@ type Script struct {
 	// +required
 	Replies []ScriptedReply `json:"replies,omitempty"` //nolint:kubeapilinter // no field of a reply is required: an empty reply is worth testing with
 
-	// atEnd says what follows the last reply.
+	// atEnd says what follows the last reply. RepeatLast: the last reply is given again and again. Fail: every further call fails.
 	// +default="RepeatLast"
 	// +optional
 	AtEnd ScriptEnd `json:"atEnd,omitempty"`
@@ -285,14 +267,17 @@ type ScriptedReply struct {
 	// +optional
 	Usage *ScriptedUsage `json:"usage,omitempty"`
 
-	// delay before the reply, such as `1s`.
+	// delay before the reply, such as `1s`. The operator's --max-call-timeout (default 1h) lowers a larger value, and says so in
+	// the message of condition Ready.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}([.][0-9]{1,9})?h)?([0-9]{1,6}([.][0-9]{1,9})?m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,9})?ms)?$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="delay must be from 0s to 24h"
 	// +optional
 	Delay *metav1.Duration `json:"delay,omitempty"`
 
-	// error fails the call instead.
+	// error fails the call instead. RateLimited: like status 429, tried again. Unavailable: like 503, tried again.
+	// AuthenticationFailed: like 401. ContextWindowExceeded: the conversation is too long; tried again once, compacted.
+	// Refused: the model or a policy refuses. InvalidRequest: like 400.
 	// +optional
 	Error ScriptedError `json:"error,omitempty"`
 }

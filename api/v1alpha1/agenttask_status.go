@@ -4,8 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AgentTaskPhase is where a task stands.
-// +kubebuilder:validation:Enum=Pending;Running;NeedsInput;Suspended;Succeeded;Failed;Cancelled
+// AgentTaskPhase is where a task stands. Like every type of the status it is no enum: the CRD may be older than the operator, and
+// must take what that one writes.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=64
 type AgentTaskPhase string
 
 // The phases of a task.
@@ -27,7 +29,8 @@ const (
 )
 
 // LoopExitReason is why the loop last stopped.
-// +kubebuilder:validation:Enum=Completed;NeedInput;IterationCapReached;TokenBudgetExceeded;TimeBudgetExceeded;InputTimeout;NoProgress;Cancelled;Error
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=64
 type LoopExitReason string
 
 // The exit reasons. SharedName gives the name that agent frameworks share.
@@ -66,11 +69,17 @@ const (
 
 // AgentTaskStatus is what the operator saw. It is a projection of the task's journal.
 type AgentTaskStatus struct {
-	// phase is where the task stands.
+	// phase is where the task stands. Pending: not started, such as while its model is missing. Running: turns are being run.
+	// NeedsInput: inputRequest waits for a human's answer. Suspended: held by spec.suspend. Succeeded: ended as Completed.
+	// Failed: ended by a limit or an error. Cancelled: ended by spec.cancel or the task's deletion.
 	// +optional
 	Phase AgentTaskPhase `json:"phase,omitempty"` //nolint:kubeapilinter // users wait and select by phase, as by that of Jobs and Pods; conditions say the same
 
-	// exitReason is why the loop last stopped. Empty while it runs.
+	// exitReason is why the loop last stopped. Empty while it runs. Completed: signal, judge's verdict or stopWhen. NeedInput: the
+	// agent asked, or a tool call waits for approval. IterationCapReached: maxIterations turns were run. TokenBudgetExceeded:
+	// maxTokens is used up, or the next call does not fit. TimeBudgetExceeded: maxDuration is used up. InputTimeout: nobody
+	// answered within inputTimeout. NoProgress: noProgressTurns turns repeated themselves. Cancelled: by spec.cancel or the
+	// task's deletion. Error: anything else that cannot be retried; the reason of condition Finished says which.
 	// +optional
 	ExitReason LoopExitReason `json:"exitReason,omitempty"`
 
@@ -107,10 +116,8 @@ type AgentTaskStatus struct {
 	InputRequest *InputRequest `json:"inputRequest,omitempty"`
 
 	// model is the AgentModel that runs the task.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=512
 	// +optional
-	Model string `json:"model,omitempty"`
+	Model *ObjectReference `json:"model,omitempty"`
 
 	// startTime is when the first turn began.
 	// +optional
@@ -143,6 +150,21 @@ type AgentTaskStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
+// ObjectReference names an object in any namespace.
+type ObjectReference struct {
+	// namespace of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Namespace string `json:"namespace,omitempty"`
+
+	// name of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name,omitempty"`
+}
+
 // TokenUsage counts tokens as the provider bills them.
 type TokenUsage struct {
 	// inputTokens read, cached ones included.
@@ -169,16 +191,23 @@ type TokenUsage struct {
 	// +optional
 	Estimated *bool `json:"estimated,omitempty"`
 
-	// cost by the pricing of the AgentModel, and of the judge's for what the judge used: an exact decimal in their currency.
-	// Empty when one of them has no pricing.
+	// cost by the pricing of the AgentModel, and of the judge's for what the judge used: an exact decimal in currency.
+	// Empty when one of them has no pricing, or their currencies differ.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Cost string `json:"cost,omitempty"`
+
+	// currency of cost, as an ISO 4217 code. Empty without cost.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=3
+	// +optional
+	Currency string `json:"currency,omitempty"`
 }
 
 // InputRequestKind tells what a human is asked for.
-// +kubebuilder:validation:Enum=Question;Approval
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=64
 type InputRequestKind string
 
 // The kinds of input requests.
@@ -189,13 +218,13 @@ const (
 
 // InputRequest is an open question.
 type InputRequest struct {
-	// id names the question; spec.resumeInputID may repeat it.
+	// id names the question, for spec.resumeInputID.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +required
 	ID string `json:"id,omitempty"`
 
-	// kind of the question.
+	// kind of the question. Question: the agent asks something. Approval: tool calls wait for a yes or no.
 	// +required
 	Kind InputRequestKind `json:"kind,omitempty"`
 

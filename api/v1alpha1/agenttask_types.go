@@ -91,28 +91,31 @@ type AgentTaskSpec struct {
 	// +optional
 	NoProgressTurns *int32 `json:"noProgressTurns,omitempty"`
 
-	// onLimit says what happens when a limit is reached. WrapUp gives the model one last call without tools, inside what is
-	// left of tokens and time, to say what was done and what is left; the exit reason stays the limit's.
+	// onLimit says what happens when a limit is reached. Stop: the task ends. WrapUp: the model gets one last call without tools,
+	// inside what is left of tokens and time, to say what was done and what is left; the exit reason stays the limit's.
 	// +default="Stop"
 	// +optional
 	OnLimit LimitAction `json:"onLimit,omitempty"`
 
-	// outputSchema is a JSON Schema (draft 2020-12) that status.output must satisfy.
+	// outputSchema is a JSON Schema (draft 2020-12) of at most 65536 bytes that status.output must satisfy.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +optional
 	OutputSchema *apiextensionsv1.JSON `json:"outputSchema,omitempty"`
 
-	// resumeInput is the answer to the open question (status.inputRequest). For an approval: `approve`, or `deny`, with an
-	// optional reason after a colon; any other text is a denial with that text as the reason.
+	// resumeInput is the answer to the open question (status.inputRequest). It counts once, the moment that it is seen; what
+	// becomes of the field afterwards changes nothing. A question takes any text that was not there when it was asked, or any
+	// text beside its resumeInputID. An approval takes `approve`, or `deny`, with an optional reason after a colon, and any
+	// other text as a denial with that reason; always with its resumeInputID, so that a late `approve` meant for one call
+	// never approves another.
 	// +kubebuilder:validation:MaxLength=65536
 	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 65536",message="spec.resumeInput has more than 65536 bytes: shorten the answer"
 	// +optional
 	ResumeInput *string `json:"resumeInput,omitempty"`
 
-	// resumeInputID is the status.inputRequest.id that resumeInput answers. Without it, an answer counts when it differs from
-	// the resumeInput that was present when the question was asked.
+	// resumeInputID is the status.inputRequest.id that resumeInput answers; beside any other id it answers nothing. An approval
+	// needs it. A question does without, where resumeInput is not what was there when it was asked.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
@@ -125,6 +128,13 @@ type AgentTaskSpec struct {
 	// suspend holds the task between two turns until it is false again.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
+
+	// maxJournalBytes is the largest size of the task's journal, compressed. Lower than the operator's --max-journal-bytes, it
+	// takes effect; a higher value is lowered to it. Unset: the operator's.
+	// +kubebuilder:validation:Minimum=65536
+	// +kubebuilder:validation:Maximum=1073741824
+	// +optional
+	MaxJournalBytes *int64 `json:"maxJournalBytes,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
 	// ttlSecondsAfterFinished deletes the task this many seconds after it ended. Unset: never. Under GitOps a deleted task is
 	// created, run and paid for again.
@@ -183,7 +193,8 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.judge) || (has(self.strategy) && self.strategy != 'Signal')",message="spec.completion.judge is never asked with strategy Signal: set strategy to SignalThenJudge or Judge, or remove judge"
 type Completion struct {
-	// strategy says who decides.
+	// strategy says who decides. Signal: the agent, by a signal. Judge: a second model, after each turn without tool calls.
+	// SignalThenJudge: the agent, and a second model must confirm it.
 	// +default="Signal"
 	// +optional
 	Strategy CompletionStrategy `json:"strategy,omitempty"`
@@ -235,13 +246,17 @@ const (
 )
 
 // ContextPolicy says what the model is shown of earlier turns.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.progressLog) || (has(self.mode) && self.mode == 'Fresh')",message="spec.context.progressLog does nothing in mode Accumulate: set spec.context.mode to Fresh, or remove progressLog"
 type ContextPolicy struct {
-	// mode of the context.
+	// mode of the context. Accumulate: the conversation is kept, and compacted when it nears the model's context window. Fresh: each
+	// turn starts from the prompt and the progress log.
 	// +default="Accumulate"
 	// +optional
 	Mode ContextMode `json:"mode,omitempty"`
 
-	// progressLog shows, in mode Fresh, a short log of the earlier turns. What a human answered is shown in any case. Default true.
+	// progressLog shows, in mode Fresh, a short log of the earlier turns, and is refused in any other. What a human answered is
+	// shown in any case. Default true.
 	// +optional
 	ProgressLog *bool `json:"progressLog,omitempty"`
 }
@@ -267,7 +282,7 @@ const (
 // +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=`.spec.maxIterations`
 // +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.usage.totalTokens`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.model`,priority=1
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.model.name`,priority=1
 // +kubebuilder:printcolumn:name="Question",type=string,JSONPath=`.status.inputRequest.question`,priority=1
 // +kubebuilder:printcolumn:name="Summary",type=string,JSONPath=`.status.summary`,priority=1
 // +kubebuilder:selectablefield:JSONPath=`.status.phase`
@@ -275,6 +290,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.startTime) || self.spec.prompt == oldSelf.spec.prompt",message="spec.prompt cannot be changed once the task has started: create a new AgentTask with the new prompt"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.startTime) || (has(self.spec.instructions) == has(oldSelf.spec.instructions) && (!has(self.spec.instructions) || self.spec.instructions == oldSelf.spec.instructions))",message="spec.instructions cannot be changed once the task has started: create a new AgentTask with the new instructions"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.startTime) || (has(self.spec.modelRef) == has(oldSelf.spec.modelRef) && (!has(self.spec.modelRef) || self.spec.modelRef.name == oldSelf.spec.modelRef.name))",message="spec.modelRef cannot be changed once the task has started: create a new AgentTask with the other model"
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.inputRequest) || self.status.inputRequest.kind != 'Approval' || has(self.spec.resumeInputID) || !has(self.spec.resumeInput) || self.spec.resumeInput.trim().size() == 0 || (!has(oldSelf.spec.resumeInputID) && has(oldSelf.spec.resumeInput) && oldSelf.spec.resumeInput == self.spec.resumeInput)",fieldPath=".spec.resumeInputID",message="spec.resumeInputID is missing: an approval is answered by its id, so look at status.inputRequest, and set spec.resumeInputID to its id together with spec.resumeInput"
 type AgentTask struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.

@@ -29,7 +29,8 @@ const (
 //
 // The rule about credentials stands here since an error of url's own would repeat the URL, and the password with it.
 //
-// +kubebuilder:validation:XValidation:rule="!self.url.matches('^[^/?#]*//[^/?#]*@')",fieldPath=".url",message="spec.url must not carry credentials: take them out of the URL, and use spec.credentialsRef or spec.headers"
+// +kubebuilder:validation:XValidation:rule="!self.url.matches('^[^/?#]*//[^/?#]*@')",fieldPath=".url",message="spec.url must not carry credentials: take them out of the URL, and use spec.auth or spec.headers"
+// +kubebuilder:validation:XValidation:rule="!has(self.caBundle) || !has(self.caBundleRef)",message="spec.caBundle and spec.caBundleRef are both set: keep one of them"
 type AgentToolsetSpec struct {
 	// url of the MCP server, such as `http://tools.default.svc:8080/mcp`.
 	// +kubebuilder:validation:MinLength=1
@@ -38,7 +39,7 @@ type AgentToolsetSpec struct {
 	// +required
 	URL string `json:"url,omitempty"`
 
-	// transport of the MCP server.
+	// transport of the MCP server. StreamableHTTP: every server since MCP 2025-03-26. SSE: servers of 2024-11-05.
 	// +default="StreamableHTTP"
 	// +optional
 	Transport ToolTransport `json:"transport,omitempty"`
@@ -52,15 +53,21 @@ type AgentToolsetSpec struct {
 	// +optional
 	Headers []HTTPHeader `json:"headers,omitempty"`
 
-	// credentialsRef names the Secret key that holds a bearer token.
+	// auth is how the operator proves to the server who it is: its Secret key holds a bearer token.
 	// +optional
-	CredentialsRef *SecretKeyReference `json:"credentialsRef,omitempty"`
+	Auth *Auth `json:"auth,omitempty"`
 
-	// caBundle is PEM of certificate authorities that are trusted beside the system's.
+	// caBundle is PEM of certificate authorities that are trusted beside the system's, in base64 as everywhere in Kubernetes.
+	// For PEM as it is, use caBundleRef.
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=262144
+	// +kubebuilder:validation:MaxLength=349528
 	// +optional
-	CABundle string `json:"caBundle,omitempty"`
+	CABundle []byte `json:"caBundle,omitempty"`
+
+	// caBundleRef names the ConfigMap or Secret key that holds the PEM instead of caBundle. It is read anew for each call, so
+	// that another one is trusted at once.
+	// +optional
+	CABundleRef *CABundleReference `json:"caBundleRef,omitempty"`
 
 	// allow are globs of the server's tool names. Only tools that match one are offered. Unset: all.
 	// +listType=set
@@ -82,7 +89,8 @@ type AgentToolsetSpec struct {
 	// +optional
 	Deny []string `json:"deny,omitempty"`
 
-	// requireApproval says which calls a human must approve before they run.
+	// requireApproval says which calls a human must approve before they run. Never: none. Always: all. Destructive: all but those
+	// of tools that the server marks read-only or not destructive, which is believed only with trustAnnotations.
 	// +default="Never"
 	// +optional
 	RequireApproval ApprovalPolicy `json:"requireApproval,omitempty"`
@@ -103,6 +111,8 @@ type AgentToolsetSpec struct {
 	TrustAnnotations *bool `json:"trustAnnotations,omitempty"`
 
 	// callTimeout bounds one call. Unset: 60s.
+	// The operator's --max-call-timeout (default 1h) lowers a larger value, and says so
+	// in the message of condition Ready.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}([.][0-9]{1,9})?h)?([0-9]{1,6}([.][0-9]{1,9})?m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,9})?ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('24h')",message="spec.callTimeout must be more than 0s and at most 24h, such as 60s"
@@ -168,7 +178,7 @@ type AgentToolsetStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=agts,categories=agentloop
+// +kubebuilder:resource:shortName=agtool,categories=agentloop
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Tools",type=integer,JSONPath=`.status.toolCount`
 // +kubebuilder:printcolumn:name="Approval",type=string,JSONPath=`.spec.requireApproval`

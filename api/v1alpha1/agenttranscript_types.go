@@ -49,8 +49,10 @@ type AgentTranscriptSegment struct {
 // AgentTranscript is one segment of a task's journal: what was said and done, in order. The operator writes it, and nobody
 // else should; it goes when its task goes.
 //
+// It is not in category agentloop: whoever may not read transcripts could not list the category at all.
+//
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:shortName=agtr,categories=agentloop
+// +kubebuilder:resource:shortName=agtr
 // +kubebuilder:printcolumn:name="Task",type=string,JSONPath=`.segment.taskName`
 // +kubebuilder:printcolumn:name="Segment",type=integer,JSONPath=`.segment.index`
 // +kubebuilder:printcolumn:name="First",type=integer,JSONPath=`.segment.firstSeq`

@@ -51,6 +51,7 @@ type config struct {
 	denyLoopback                     bool
 	maxConcurrentTurns, turnAttempts int
 	statusInterval, shutdownGrace    time.Duration
+	maxCallTimeout                   time.Duration
 	leaseDuration, renewDeadline     time.Duration
 	retryPeriod                      time.Duration
 	showVersion                      bool
@@ -74,6 +75,7 @@ func (c *config) bind(fs *flag.FlagSet) {
 	fs.DurationVar(&c.statusInterval, "status-interval", time.Second, "shortest time between two status writes of one task, unless its phase, exit reason or question changes")
 	fs.IntVar(&c.turnAttempts, "max-turn-attempts", 3, "times that one turn may end in a crash of the operator before its task fails as TurnCrashed")
 	fs.DurationVar(&c.shutdownGrace, "shutdown-grace", 30*time.Second, "time that running calls get to end when the operator is stopped")
+	fs.DurationVar(&c.maxCallTimeout, "max-call-timeout", controller.DefaultMaxCallTimeout, "longest requestTimeout, callTimeout and scripted delay; a larger one in an object is lowered, and its Ready condition says so")
 	fs.StringVar(&c.defaultModel, "default-model", "", "namespace/name of the AgentModel for tasks without modelRef, where their namespace has none named default")
 	fs.StringVar(&c.allowEgress, "allow-egress", "", "comma-separated CIDRs that models and toolsets may be in although they are refused by default (link-local, loopback)")
 	fs.BoolVar(&c.denyLoopback, "deny-loopback", inCluster(), "refuse model and tool servers on loopback addresses; true in a cluster")
@@ -138,7 +140,8 @@ func (c *config) controllerOptions() (controller.Options, error) {
 		Holder: holder(), MaxConcurrentTurns: c.maxConcurrentTurns, StatusInterval: c.statusInterval,
 		Tools:           mcp.NewPool(),
 		Metrics:         telemetry.NewMetrics(metrics.Registry),
-		MaxTurnAttempts: c.turnAttempts, ShutdownGrace: c.shutdownGrace, Guard: &egress.Guard{DenyLoopback: c.denyLoopback},
+		MaxTurnAttempts: c.turnAttempts, ShutdownGrace: c.shutdownGrace, MaxCallTimeout: c.maxCallTimeout,
+		Guard: &egress.Guard{DenyLoopback: c.denyLoopback},
 	}
 	for _, f := range []struct {
 		name string
@@ -150,6 +153,9 @@ func (c *config) controllerOptions() (controller.Options, error) {
 	}
 	if c.statusInterval < 0 || c.shutdownGrace < 0 {
 		return o, fmt.Errorf("--status-interval and --shutdown-grace cannot be negative: use a duration such as 1s")
+	}
+	if c.maxCallTimeout <= 0 {
+		return o, fmt.Errorf("--max-call-timeout is %s: use a duration such as 1h", c.maxCallTimeout)
 	}
 	if c.defaultModel != "" {
 		ns, name, ok := strings.Cut(c.defaultModel, "/")

@@ -88,14 +88,15 @@ func (d *demo) actAsHuman(ctx context.Context, t *v1alpha1.AgentTask) error {
 	case t.Name == "needs-input" && t.Status.Phase == v1alpha1.PhaseNeedsInput && t.Spec.ResumeInput == nil:
 		patch = `{"spec":{"resumeInput":"eu-west-1"}}`
 	case t.Name == "with-tools" && t.Status.Phase == v1alpha1.PhaseNeedsInput && t.Spec.ResumeInput == nil:
-		patch = `{"spec":{"resumeInput":"approve"}}`
+		patch = fmt.Sprintf(`{"spec":{"resumeInput":"approve","resumeInputID":%q}}`, t.Status.InputRequest.ID)
 	case t.Name == "cancelled" && t.Status.Phase == v1alpha1.PhaseRunning && t.Spec.Cancel == nil:
 		patch = `{"spec":{"cancel":true}}`
 	default:
 		return nil
 	}
-	fmt.Printf("  $ kubectl patch agenttask %s --type=merge -p '%s'\n", t.Name, patch)
-	return d.client.Patch(ctx, t.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)))
+	const manager = "agenttask-answer" // not kubectl's own, whose fields Flux drops
+	fmt.Printf("  $ kubectl patch agenttask %s --type=merge --field-manager=%s -p '%s'\n", t.Name, manager, patch)
+	return d.client.Patch(ctx, t.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner(manager))
 }
 
 // conclude prints the table, and fails for a sample that did not end as it must.
@@ -132,7 +133,7 @@ All ended as they should. The same by hand: run "make dev", and with the KUBECON
   kubectl apply -f config/samples/needs-input.yaml
   kubectl wait agenttask/needs-input --for=jsonpath='{.status.phase}'=NeedsInput
   kubectl get agenttask needs-input -o wide
-  kubectl patch agenttask needs-input --type=merge -p '{"spec":{"resumeInput":"eu-west-1"}}'
+  kubectl patch agenttask needs-input --type=merge --field-manager=agenttask-answer -p '{"spec":{"resumeInput":"eu-west-1"}}'
   kubectl wait agenttask/needs-input --for=condition=Finished
   kubectl get agenttasks
 `

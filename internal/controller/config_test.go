@@ -35,7 +35,7 @@ func TestEverythingOfAnAgentModelReachesItsClient(t *testing.T) {
 	full := &v1alpha1.AgentModel{ObjectMeta: metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "m"}, Spec: v1alpha1.AgentModelSpec{
 		Model: "name", Endpoint: "https://models.example.com/v1", Query: map[string]string{"api-version": "1"},
 		RequestTimeout: &metav1.Duration{Duration: time.Minute},
-		CredentialsRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
+		Auth:           &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"}},
 		Headers: []v1alpha1.HTTPHeader{
 			{Name: "X-Plain", Value: ptr("plain")}, {Name: "X-Secret", ValueFrom: &v1alpha1.SecretKeyReference{Name: "s", Key: "h"}},
 		},
@@ -50,7 +50,7 @@ func TestEverythingOfAnAgentModelReachesItsClient(t *testing.T) {
 	}
 	want := model.Config{
 		Model: "name", Endpoint: "https://models.example.com/v1", APIKey: "key", Query: map[string]string{"api-version": "1"},
-		Headers: map[string]string{"X-Plain": "plain", "X-Secret": "value"}, CABundle: []byte{}, RequestTimeout: time.Minute,
+		Headers: map[string]string{"X-Plain": "plain", "X-Secret": "value"}, RequestTimeout: time.Minute,
 		Parameters: model.Parameters{
 			Temperature: ptr(0.2), TopP: ptr(0.9), FrequencyPenalty: ptr(-1.0), PresencePenalty: ptr(1.5), Seed: ptr(int64(7)),
 			StopSequences: []string{"END"}, MaxOutputTokens: 100, ReasoningEffort: "low",
@@ -64,14 +64,57 @@ func TestEverythingOfAnAgentModelReachesItsClient(t *testing.T) {
 	}
 }
 
+// Otherwise one script with `delay: 24h` in many tasks holds all slots for a day.
+func TestTheOperatorLowersWhatACallMayTake(t *testing.T) {
+	day, minute := &metav1.Duration{Duration: 24 * time.Hour}, &metav1.Duration{Duration: time.Minute}
+	for name, tc := range map[string]struct {
+		max  time.Duration
+		set  *metav1.Duration
+		want time.Duration
+		told string
+	}{
+		"a day, by default":      {0, day, time.Hour, " spec.requestTimeout is 24h0m0s, which the operator's --max-call-timeout lowers to 1h0m0s."},
+		"a day, and more may be": {48 * time.Hour, day, 24 * time.Hour, ""},
+		"a minute":               {0, minute, time.Minute, ""},
+		"just as much":           {time.Minute, minute, time.Minute, ""},
+		"the default":            {0, nil, 10 * time.Minute, ""},
+		"a default that is long": {time.Minute, nil, time.Minute, " spec.requestTimeout is 10m0s, which the operator's --max-call-timeout lowers to 1m0s."},
+	} {
+		r := newRig(t, interceptor.Funcs{})
+		r.Models.MaxCallTimeout = tc.max
+		object := &v1alpha1.AgentModel{Spec: v1alpha1.AgentModelSpec{RequestTimeout: tc.set}}
+		got, err := r.Models.config(t.Context(), object)
+		if told := r.Models.loweredInModel(&object.Spec); err != nil || got.RequestTimeout != tc.want || told != tc.told {
+			t.Errorf("%s: %s, %q, %v", name, got.RequestTimeout, told, err)
+		}
+	}
+	r := newRig(t, interceptor.Funcs{})
+	scripted := &v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderScripted, Scripted: &v1alpha1.Script{Replies: []v1alpha1.ScriptedReply{{}, {Delay: minute}, {Delay: day}}}}
+	var delays []time.Duration
+	for _, reply := range r.Models.script(scripted.Scripted).Replies {
+		delays = append(delays, reply.Delay)
+	}
+	if diff := cmp.Diff([]time.Duration{0, time.Minute, time.Hour}, delays); diff != "" {
+		t.Errorf("delays -want +got:\n%s", diff)
+	}
+	const told = " spec.scripted.replies[2].delay is 24h0m0s, which the operator's --max-call-timeout lowers to 1h0m0s."
+	if got := r.Models.loweredInModel(scripted); got != told {
+		t.Errorf("got %q", got)
+	}
+	set := &v1alpha1.AgentToolset{Spec: v1alpha1.AgentToolsetSpec{URL: "https://tools.example.com/mcp", CallTimeout: day}}
+	if _, got, err := r.Models.toolset(t.Context(), set); err != nil || got.CallTimeout != time.Hour {
+		t.Errorf("callTimeout is %s, %v", got.CallTimeout, err)
+	}
+}
+
 func TestEverythingOfAnAgentToolsetReachesItsSession(t *testing.T) {
 	r := newRig(t, interceptor.Funcs{}, keySecret())
 	_, got, err := r.Models.toolset(t.Context(), &v1alpha1.AgentToolset{ObjectMeta: metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "ops"}, Spec: v1alpha1.AgentToolsetSpec{
 		URL: "https://tools.example.com/mcp", Transport: v1alpha1.TransportSSE, Allow: []string{"a*"}, Deny: []string{"ab"},
 		RequireApproval: v1alpha1.ApprovalDestructive, ApprovalTools: []string{"ac"}, TrustAnnotations: ptr(true),
 		CallTimeout: &metav1.Duration{Duration: time.Minute}, MaxResultBytes: ptr(int32(5000)),
-		CredentialsRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
-		Headers:        []v1alpha1.HTTPHeader{{Name: "X-Plain", Value: ptr("plain")}},
+		Auth:    &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"}},
+		Headers: []v1alpha1.HTTPHeader{{Name: "X-Plain", Value: ptr("plain")}},
 	}})
 	if err != nil || got.HTTP == nil {
 		t.Fatal(err)
@@ -121,12 +164,12 @@ func TestWhichModelATaskGets(t *testing.T) {
 		started string
 		want    string
 	}{
-		"the one that it names":       {[]client.Object{named("ns", "mine"), named("ns", "default"), named("ops", "shared")}, "mine", "", "mine"},
-		"its namespace's default":     {[]client.Object{named("ns", "default"), named("ops", "shared")}, "", "", "default"},
+		"the one that it names":       {[]client.Object{named("ns", "mine"), named("ns", "default"), named("ops", "shared")}, "mine", "", "ns/mine"},
+		"its namespace's default":     {[]client.Object{named("ns", "default"), named("ops", "shared")}, "", "", "ns/default"},
 		"the operator's":              {[]client.Object{named("ops", "shared")}, "", "", "ops/shared"},
 		"none":                        {nil, "", "", ""},
 		"the operator's, as it began": {[]client.Object{named("ns", "default"), named("ops", "shared")}, "", "ops/shared", "ops/shared"},
-		"its own, as it began":        {[]client.Object{named("ns", "default"), named("ops", "shared")}, "", "default", "default"},
+		"its own, as it began":        {[]client.Object{named("ns", "default"), named("ops", "shared")}, "", "ns/default", "ns/default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, interceptor.Funcs{}, tc.objects...)
@@ -137,13 +180,14 @@ func TestWhichModelATaskGets(t *testing.T) {
 				}
 			})
 			if tc.started != "" {
-				task.Status.Model, task.Status.StartTime = tc.started, ptr(metav1.Now())
+				namespace, name, _ := strings.Cut(tc.started, "/")
+				task.Status.Model, task.Status.StartTime = &v1alpha1.ObjectReference{Namespace: namespace, Name: name}, ptr(metav1.Now())
 			}
 			m, err := r.Models.forTask(t.Context(), task)
 			if wait := (*Waiting)(nil); tc.want == "" && errors.As(err, &wait) && wait.Reason == "ModelNotFound" {
 				return
 			}
-			if err != nil || m.displayName(task.Namespace) != tc.want {
+			if err != nil || m.reference().Namespace+"/"+m.reference().Name != tc.want {
 				t.Errorf("%+v, %v", m, err)
 			}
 		})

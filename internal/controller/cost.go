@@ -8,26 +8,26 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
-// cost is what a task's tokens cost, the judge's by the prices of its own model, as an exact decimal. Empty when prices are
-// missing.
-func cost(s *loop.State, prices, judgePrices *v1alpha1.Pricing) string {
+// cost is what a task's tokens cost, the judge's by the prices of its own model: an exact decimal and its currency. Both are
+// empty when prices are missing, or in two currencies.
+func cost(s *loop.State, prices, judgePrices *v1alpha1.Pricing) (sum, currency string) {
 	own := loop.Usage{
 		InputTokens:       s.Usage.InputTokens - s.JudgeUsage.InputTokens,
 		CachedInputTokens: s.Usage.CachedInputTokens - s.JudgeUsage.CachedInputTokens,
 		OutputTokens:      s.Usage.OutputTokens - s.JudgeUsage.OutputTokens,
 	}
-	sum := price(own, prices)
-	if sum != nil && s.JudgeUsage.Reported() {
+	total := price(own, prices)
+	if total != nil && s.JudgeUsage.Reported() {
 		judge := price(s.JudgeUsage, judgePrices)
-		if judge == nil {
-			return ""
+		if judge == nil || judgePrices.Currency != prices.Currency {
+			return "", ""
 		}
-		sum.Add(sum, judge)
+		total.Add(total, judge)
 	}
-	if sum == nil {
-		return ""
+	if total == nil {
+		return "", ""
 	}
-	return decimal(sum)
+	return decimal(total), prices.Currency
 }
 
 // price is what tokens cost, nil without prices.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +26,9 @@ import (
 // secretRetry is when a missing Secret is looked for again: Secrets are never watched.
 const secretRetry = 5 * time.Second
 
+// DefaultMaxCallTimeout is the longest that one call may take, whatever its object says.
+const DefaultMaxCallTimeout = time.Hour
+
 // defaultRequestTimeout bounds a model call whose AgentModel sets none.
 const defaultRequestTimeout = 10 * time.Minute
 
@@ -41,6 +43,8 @@ type Models struct {
 	wake func(types.NamespacedName)
 	// tracer makes a span of every call; nil for none.
 	tracer *telemetry.Tracer
+	// MaxCallTimeout is the longest that an object may let one call take; 0 means DefaultMaxCallTimeout.
+	MaxCallTimeout time.Duration
 
 	mu          sync.Mutex
 	shared      map[types.UID]*sharedModel
@@ -57,11 +61,11 @@ type toolClient struct {
 type sharedModel struct {
 	key        client.ObjectKey
 	generation int64
-	http       *http.Client
 	limiter    *limit.Limiter
-	// model is the client made with the credentials of this digest.
-	credentials string
-	model       loop.Model
+	// model is the client made with the CA bundle and the credentials of this digest, and http what it calls by.
+	id    string
+	http  *http.Client
+	model loop.Model
 	// queue are the tasks that wait for a slot, in the order in which they came.
 	queue waitQueue
 }
@@ -73,14 +77,11 @@ type resolvedModel struct {
 	queue  *waitQueue
 }
 
-func (m *resolvedModel) displayName(namespace string) string {
-	if m.object.Namespace == namespace {
-		return m.object.Name
-	}
-	return m.object.Namespace + "/" + m.object.Name
+func (m *resolvedModel) reference() *v1alpha1.ObjectReference {
+	return &v1alpha1.ObjectReference{Namespace: m.object.Namespace, Name: m.object.Name}
 }
 
-// NewModels makes a Models. live must not be a cache: Secrets are read through it.
+// NewModels makes a Models. live must not be a cache: Secrets and ConfigMaps are read through it.
 func NewModels(cached, live client.Reader, guard *egress.Guard, def types.NamespacedName, clock loop.Clock) *Models {
 	return &Models{cached: cached, live: live, guard: guard, def: def, clock: clock, wake: func(types.NamespacedName) {},
 		shared: map[types.UID]*sharedModel{}, toolClients: map[client.ObjectKey]*toolClient{}}
@@ -93,12 +94,8 @@ func (m *Models) forTask(ctx context.Context, task *v1alpha1.AgentTask) (*resolv
 		key.Name = ref.Name
 		return m.get(ctx, key)
 	}
-	if started := task.Status.Model; started != "" && task.Status.StartTime != nil {
-		key.Name = started
-		if ns, name, ok := strings.Cut(started, "/"); ok {
-			key = client.ObjectKey{Namespace: ns, Name: name}
-		}
-		return m.get(ctx, key)
+	if started := task.Status.Model; started != nil && task.Status.StartTime != nil {
+		return m.get(ctx, client.ObjectKey{Namespace: started.Namespace, Name: started.Name})
 	}
 	object := &v1alpha1.AgentModel{}
 	err := m.cached.Get(ctx, key, object)
@@ -126,40 +123,58 @@ func (m *Models) get(ctx context.Context, key client.ObjectKey) (*resolvedModel,
 	return m.build(ctx, object)
 }
 
-// build makes the client of an AgentModel with its credentials as they are now.
+// build makes the client of an AgentModel with its credentials and CA bundle as they are now.
 func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resolvedModel, error) {
 	if object.Spec.Provider == v1alpha1.ProviderScripted {
-		shared := m.share(object, nil)
-		limited := shared.limiter.Wrap(m.tracer.Model(scripted.New(script(object.Spec.Scripted)), &object.Spec))
+		shared := m.share(object)
+		limited := shared.limiter.Wrap(m.tracer.Model(scripted.New(m.script(object.Spec.Scripted)), &object.Spec))
 		return &resolvedModel{object: object, model: limited, queue: &shared.queue}, nil
 	}
 	cfg, err := m.config(ctx, object)
 	if err != nil {
 		return nil, err
 	}
-	httpClient, err := m.client(object)
-	if err != nil {
-		return nil, invalidModel(object.Name, err)
+	shared := m.share(object)
+	resolved := &resolvedModel{object: object, queue: &shared.queue}
+	id := clientDigest(cfg.CABundle, cfg.APIKey, cfg.Headers)
+	if resolved.model = m.kept(shared, object.Generation, id); resolved.model != nil {
+		return resolved, nil
 	}
-	cfg.HTTP = httpClient
-	shared := m.share(object, httpClient)
-	credentials := credentialsDigest(cfg.APIKey, cfg.Headers)
-
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	current := shared.generation == object.Generation
-	if current && shared.model != nil && shared.credentials == credentials {
-		return &resolvedModel{object: object, model: shared.model, queue: &shared.queue}, nil
+	if cfg.HTTP, err = model.NewHTTPClient(cfg, m.guard); err != nil {
+		return nil, invalidModel(object.Name, err)
 	}
 	raw, err := newProvider(object.Spec.Provider, cfg)
 	if err != nil {
 		return nil, invalidModel(object.Name, err)
 	}
-	limited := shared.limiter.Wrap(m.tracer.Model(raw, &object.Spec))
-	if current { // who still holds the generation before makes this call by that one, and leaves nothing of it behind
-		shared.model, shared.credentials = limited, credentials
+	resolved.model = m.keep(shared, object.Generation, id, cfg.HTTP, shared.limiter.Wrap(m.tracer.Model(raw, &object.Spec)))
+	return resolved, nil
+}
+
+// kept is the client of a generation and an id, nil for none.
+func (m *Models) kept(s *sharedModel, generation int64, id string) loop.Model {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.generation != generation || s.id != id {
+		return nil
 	}
-	return &resolvedModel{object: object, model: limited, queue: &shared.queue}, nil
+	return s.model
+}
+
+// keep gives the client to use: the one made, unless somebody else was faster. Who still holds the generation before makes
+// this call by that one, and leaves nothing of it behind.
+func (m *Models) keep(s *sharedModel, generation int64, id string, c *http.Client, made loop.Model) loop.Model {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case s.generation != generation:
+	case s.model != nil && s.id == id:
+		return s.model
+	default:
+		s.close()
+		s.id, s.http, s.model = id, c, made
+	}
+	return made
 }
 
 func invalidModel(name string, err error) *Waiting {
@@ -176,19 +191,8 @@ func newProvider(p v1alpha1.Provider, cfg model.Config) (loop.Model, error) {
 	return openai.New(cfg)
 }
 
-// client is the HTTP client of an AgentModel's generation.
-func (m *Models) client(object *v1alpha1.AgentModel) (*http.Client, error) {
-	m.mu.Lock()
-	s := m.shared[object.UID]
-	m.mu.Unlock()
-	if s != nil && s.generation == object.Generation && s.http != nil {
-		return s.http, nil
-	}
-	return model.NewHTTPClient(model.Config{CABundle: []byte(object.Spec.CABundle)}, m.guard)
-}
-
 // share finds what outlives a call. A new generation gets a new client, but keeps the calls in flight and the rates.
-func (m *Models) share(object *v1alpha1.AgentModel, c *http.Client) *sharedModel {
+func (m *Models) share(object *v1alpha1.AgentModel) *sharedModel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.shared[object.UID]
@@ -200,7 +204,7 @@ func (m *Models) share(object *v1alpha1.AgentModel, c *http.Client) *sharedModel
 	if s.generation < object.Generation {
 		s.close()
 		s.limiter.SetLimits(limits(object.Spec.Limits))
-		s.generation, s.http, s.model = object.Generation, c, nil
+		s.generation, s.http, s.model = object.Generation, nil, nil
 	}
 	return s
 }

@@ -1,10 +1,14 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
@@ -16,10 +20,7 @@ import (
 func (m *Models) config(ctx context.Context, object *v1alpha1.AgentModel) (model.Config, error) {
 	sp := &object.Spec
 	cfg := model.Config{
-		Model: sp.Model, Endpoint: sp.Endpoint, Query: sp.Query, CABundle: []byte(sp.CABundle), RequestTimeout: defaultRequestTimeout,
-	}
-	if d := duration(sp.RequestTimeout); d > 0 {
-		cfg.RequestTimeout = d
+		Model: sp.Model, Endpoint: sp.Endpoint, Query: sp.Query, RequestTimeout: m.callTimeout(sp.RequestTimeout, defaultRequestTimeout),
 	}
 	if sp.Endpoint != "" {
 		if err := m.guard.CheckURL(sp.Endpoint); err != nil {
@@ -30,13 +31,50 @@ func (m *Models) config(ctx context.Context, object *v1alpha1.AgentModel) (model
 	if cfg.Parameters, err = parameters(sp.Parameters); err != nil {
 		return cfg, invalidModel(object.Name, err)
 	}
-	if sp.CredentialsRef != nil {
-		if cfg.APIKey, err = m.secret(ctx, object.Namespace, sp.CredentialsRef); err != nil {
-			return cfg, err
-		}
+	if cfg.CABundle, err = m.caBundle(ctx, object.Namespace, sp.CABundle, sp.CABundleRef); err != nil {
+		return cfg, err
+	}
+	if cfg.APIKey, err = m.credentials(ctx, object.Namespace, sp.Auth); err != nil {
+		return cfg, err
 	}
 	cfg.Headers, err = m.headers(ctx, object.Namespace, sp.Headers)
 	return cfg, err
+}
+
+// callTimeout is a time that an object lets a call take, or its default, within what the operator allows.
+func (m *Models) callTimeout(set *metav1.Duration, byDefault time.Duration) time.Duration {
+	return min(positiveOr(set, byDefault), cmp.Or(m.MaxCallTimeout, DefaultMaxCallTimeout))
+}
+
+// lowered says that callTimeout gives less than the field has, empty where it does not.
+func (m *Models) lowered(field string, set *metav1.Duration, byDefault time.Duration) string {
+	wanted, got := positiveOr(set, byDefault), m.callTimeout(set, byDefault)
+	if got == wanted {
+		return ""
+	}
+	return fmt.Sprintf(" %s is %s, which the operator's --max-call-timeout lowers to %s.", field, wanted, got)
+}
+
+// loweredInModel says what of an AgentModel is lowered. Of a script it tells the first delay.
+func (m *Models) loweredInModel(sp *v1alpha1.AgentModelSpec) string {
+	if sp.Provider != v1alpha1.ProviderScripted {
+		return m.lowered("spec.requestTimeout", sp.RequestTimeout, defaultRequestTimeout)
+	}
+	if sp.Scripted != nil {
+		for i := range sp.Scripted.Replies {
+			if told := m.lowered(fmt.Sprintf("spec.scripted.replies[%d].delay", i), sp.Scripted.Replies[i].Delay, 0); told != "" {
+				return told
+			}
+		}
+	}
+	return ""
+}
+
+func positiveOr(d *metav1.Duration, byDefault time.Duration) time.Duration {
+	if duration(d) > 0 {
+		return d.Duration
+	}
+	return byDefault
 }
 
 // refused: the egress guard does not let an object's address be dialled.
@@ -72,14 +110,14 @@ func parameters(in *v1alpha1.ModelParameters) (model.Parameters, error) {
 	return out, nil
 }
 
-func script(in *v1alpha1.Script) scripted.Script {
+func (m *Models) script(in *v1alpha1.Script) scripted.Script {
 	var out scripted.Script
 	if in == nil {
 		return out
 	}
 	out.FailAtEnd = in.AtEnd == v1alpha1.ScriptFail
 	for _, r := range in.Replies {
-		reply := scripted.Reply{Text: deref(r.Text), Delay: duration(r.Delay), Error: scripted.Failures[string(r.Error)]}
+		reply := scripted.Reply{Text: deref(r.Text), Delay: m.callTimeout(r.Delay, 0), Error: scripted.Failures[string(r.Error)]}
 		if u := r.Usage; u != nil {
 			reply.Usage = loop.Usage{InputTokens: deref(u.InputTokens), OutputTokens: deref(u.OutputTokens)}
 			reply.Usage.TotalTokens = reply.Usage.Total()

@@ -20,8 +20,8 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 
-// recheck is how often a model or a toolset is looked at without a change of its own: Secrets are not watched, and a tool
-// server may come and go.
+// recheck is how often a model or a toolset is looked at without a change of its own: Secrets and ConfigMaps are not watched,
+// and a tool server may come and go.
 const recheck = 30 * time.Second
 
 // readyCondition is Ready, by what resolving gave. No call is spent to find out.
@@ -46,7 +46,8 @@ func setupModelController(mgr ctrl.Manager, models *Models) error {
 	return setupLookedAt(mgr, "agentmodel", models.forget, func(ctx context.Context, m *v1alpha1.AgentModel) (err error) {
 		_, err = models.build(ctx, m)
 		m.Status.ObservedGeneration = m.Generation
-		m.Status.Conditions, err = readyCondition(m.Status.Conditions, m.Generation, err, "The model can be called.", models.clock.Now())
+		ok := "The model can be called." + models.loweredInModel(&m.Spec)
+		m.Status.Conditions, err = readyCondition(m.Status.Conditions, m.Generation, err, ok, models.clock.Now())
 		return err
 	})
 }
@@ -58,7 +59,8 @@ func setupToolsetController(mgr ctrl.Manager, models *Models, pool *mcp.Pool) er
 		if err == nil {
 			s.Status.Tools, s.Status.ToolCount = discovered(tools), ptr(int32(len(tools)))
 		}
-		s.Status.Conditions, err = readyCondition(s.Status.Conditions, s.Generation, err, "The tools were listed.", models.clock.Now())
+		ok := "The tools were listed." + models.lowered("spec.callTimeout", s.Spec.CallTimeout, mcp.DefaultCallTimeout)
+		s.Status.Conditions, err = readyCondition(s.Status.Conditions, s.Generation, err, ok, models.clock.Now())
 		return err
 	})
 }

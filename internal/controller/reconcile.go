@@ -13,7 +13,7 @@ import (
 // +kubebuilder:rbac:groups=agentloop.dev,resources=agenttranscripts,verbs=get;create;update
 // +kubebuilder:rbac:groups=agentloop.dev,resources=agentmodels;agenttoolsets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=agentloop.dev,resources=agentmodels/status;agenttoolsets/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 

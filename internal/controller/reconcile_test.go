@@ -125,7 +125,7 @@ var transcripts = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resou
 func TestWhatBlocksATaskIsToldAndDoesNotKeepItFromBeingCancelled(t *testing.T) {
 	openAI := answers()
 	openAI.Spec = v1alpha1.AgentModelSpec{
-		Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: "http://127.0.0.1:1/v1", CredentialsRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"},
+		Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: "http://127.0.0.1:1/v1", Auth: &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"}},
 	}
 	garbage := func(t *testing.T) client.Object {
 		r := newRig(t, interceptor.Funcs{}, aTask(func(*v1alpha1.AgentTaskSpec) {}))

@@ -21,8 +21,8 @@ import (
 type plan struct {
 	spec   loop.Spec
 	engine *loop.Engine
-	// model is the AgentModel's name, for people.
-	model string
+	// model is the AgentModel, for people.
+	model *v1alpha1.ObjectReference
 	// pricing are its prices, judgePricing those of the model that judges.
 	pricing, judgePricing *v1alpha1.Pricing
 	// waiting: something is not there yet, so no call can be made.
@@ -118,7 +118,7 @@ func (p *plan) orWait(ctx context.Context, err error) (*plan, error) {
 		log.FromContext(ctx).Error(err, "What a task refers to cannot be read")
 		p.waiting = &Waiting{
 			Reason: "ReferenceUnreadable", After: 5 * time.Second,
-			Message: "The API server does not let an AgentModel, AgentToolset or Secret of the task be read just now. The operator tries again, and its log says why.",
+			Message: "The API server does not let an AgentModel, AgentToolset, Secret or ConfigMap of the task be read just now. The operator tries again, and its log says why.",
 		}
 	}
 	return p, nil
@@ -198,7 +198,7 @@ func (r *TaskReconciler) resolveModels(ctx context.Context, task *v1alpha1.Agent
 	if err != nil {
 		return err
 	}
-	p.model, p.pricing, p.engine.Model = m.displayName(task.Namespace), m.object.Spec.Pricing, m.model
+	p.model, p.pricing, p.engine.Model = m.reference(), m.object.Spec.Pricing, m.model
 	p.judgePricing = p.pricing
 	p.queues = append(p.queues, m.queue)
 	p.spec.ContextWindowTokens = deref(m.object.Spec.ContextWindowTokens)

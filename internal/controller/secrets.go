@@ -22,29 +22,71 @@ import (
 // secret reads one key of a Secret, live: a rotated key serves the next call, and no Secret is ever cached.
 func (m *Models) secret(ctx context.Context, namespace string, ref *v1alpha1.SecretKeyReference) (string, error) {
 	secret := &corev1.Secret{}
-	err := m.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, secret)
+	return m.value(ctx, "Secret", client.ObjectKey{Namespace: namespace, Name: ref.Name}, ref.Key, secret, func() string {
+		return string(secret.Data[ref.Key])
+	})
+}
+
+// value reads one key of a Secret or ConfigMap, live, without the white space around it. Its errors are *Waiting where a user
+// can mend them.
+func (m *Models) value(ctx context.Context, kind string, at client.ObjectKey, key string, into client.Object, read func() string) (string, error) {
+	err := m.live.Get(ctx, at, into)
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", &Waiting{
-			Reason: "SecretNotFound", After: secretRetry,
-			Message: fmt.Sprintf("Secret %q is not in namespace %q: create it with the key %q.", ref.Name, namespace, ref.Key),
+			Reason: kind + "NotFound", After: secretRetry,
+			Message: fmt.Sprintf("%s %q is not in namespace %q: create it with the key %q.", kind, at.Name, at.Namespace, key),
 		}
 	case apierrors.IsForbidden(err):
 		return "", &Waiting{
-			Reason: "SecretForbidden", After: secretRetry,
-			Message: fmt.Sprintf("The operator may not read Secret %q in namespace %q: allow its ServiceAccount the verb get.", ref.Name, namespace),
+			Reason: kind + "Forbidden", After: secretRetry,
+			Message: fmt.Sprintf("The operator may not read %s %q in namespace %q: allow its ServiceAccount the verb get.", kind, at.Name, at.Namespace),
 		}
 	case err != nil:
-		return "", fmt.Errorf("reading Secret %s/%s: %w", namespace, ref.Name, err)
+		return "", fmt.Errorf("reading %s %s: %w", kind, at, err)
 	}
-	value := strings.TrimSpace(string(secret.Data[ref.Key])) // what was made from a file ends with a line break
+	value := strings.TrimSpace(read()) // what was made from a file ends with a line break
 	if value == "" {
 		return "", &Waiting{
-			Reason: "SecretKeyNotFound", After: secretRetry,
-			Message: fmt.Sprintf("Secret %q in namespace %q has no key %q, or it is empty: add it.", ref.Name, namespace, ref.Key),
+			Reason: kind + "KeyNotFound", After: secretRetry,
+			Message: fmt.Sprintf("%s %q in namespace %q has no key %q, or it is empty: add it.", kind, at.Name, at.Namespace, key),
 		}
 	}
 	return value, nil
+}
+
+// credentials reads the key or token by which the operator authenticates, empty for none.
+func (m *Models) credentials(ctx context.Context, namespace string, auth *v1alpha1.Auth) (string, error) {
+	if auth == nil || auth.SecretRef == nil {
+		return "", nil
+	}
+	return m.secret(ctx, namespace, auth.SecretRef)
+}
+
+// maxCABundleBytes bounds the PEM of a CA bundle, as the API server does for one that is written into the object.
+const maxCABundleBytes = 256 << 10
+
+// caBundle gives the PEM of an object's own certificate authorities, live where it refers to them; empty for none.
+func (m *Models) caBundle(ctx context.Context, namespace string, inline []byte, ref *v1alpha1.CABundleReference) ([]byte, error) {
+	if ref == nil {
+		return inline, nil
+	}
+	var pem string
+	var err error
+	if ref.Kind == v1alpha1.CABundleSecret {
+		pem, err = m.secret(ctx, namespace, &v1alpha1.SecretKeyReference{Name: ref.Name, Key: ref.Key})
+	} else {
+		config := &corev1.ConfigMap{}
+		pem, err = m.value(ctx, "ConfigMap", client.ObjectKey{Namespace: namespace, Name: ref.Name}, ref.Key, config, func() string {
+			return config.Data[ref.Key] + string(config.BinaryData[ref.Key]) // a key is in one of them only
+		})
+	}
+	if err == nil && len(pem) > maxCABundleBytes {
+		err = &Waiting{Reason: "CABundleTooLarge", After: secretRetry, Message: fmt.Sprintf(
+			"Key %q of %s %q in namespace %q has %d bytes: shorten it to the authorities that are needed, at most %d bytes.",
+			ref.Key, ref.Kind, ref.Name, namespace, len(pem), maxCABundleBytes)}
+	}
+	return []byte(pem), err
 }
 
 func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HTTPHeader) (map[string]string, error) {
@@ -65,13 +107,13 @@ func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HT
 }
 
 // toolset resolves an AgentToolset to plain values. The id tells sessions apart that must not be shared: a new generation
-// or other credentials get a new one.
+// another CA bundle or other credentials get a new one.
 func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id string, cfg mcp.Config, err error) {
 	sp := &set.Spec
 	cfg = mcp.Config{
 		Name: set.Name, URL: sp.URL, Transport: mcp.Transport(sp.Transport),
 		Allow: sp.Allow, Deny: sp.Deny, RequireApproval: mcp.ApprovalPolicy(sp.RequireApproval), ApprovalTools: sp.ApprovalTools,
-		TrustAnnotations: deref(sp.TrustAnnotations), CallTimeout: duration(sp.CallTimeout), MaxResultBytes: int(deref(sp.MaxResultBytes)),
+		TrustAnnotations: deref(sp.TrustAnnotations), CallTimeout: m.callTimeout(sp.CallTimeout, mcp.DefaultCallTimeout), MaxResultBytes: int(deref(sp.MaxResultBytes)),
 	}
 	if err := cfg.Validate(); err != nil {
 		return "", cfg, invalidToolset(set.Name, err)
@@ -83,15 +125,19 @@ func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id st
 	if err != nil {
 		return "", cfg, err
 	}
-	if sp.CredentialsRef != nil {
-		token, err := m.secret(ctx, set.Namespace, sp.CredentialsRef)
-		if err != nil {
-			return "", cfg, err
-		}
-		headers["Authorization"] = "Bearer " + strings.TrimSpace(token)
+	token, err := m.credentials(ctx, set.Namespace, sp.Auth)
+	if err != nil {
+		return "", cfg, err
 	}
-	id = fmt.Sprintf("%s/%s/%s/%d/%s", set.Namespace, set.Name, set.UID, set.Generation, credentialsDigest("", headers))
-	httpClient, err := m.toolClient(client.ObjectKeyFromObject(set), id, sp.CABundle)
+	if token != "" {
+		headers["Authorization"] = "Bearer " + token
+	}
+	caBundle, err := m.caBundle(ctx, set.Namespace, sp.CABundle, sp.CABundleRef)
+	if err != nil {
+		return "", cfg, err
+	}
+	id = fmt.Sprintf("%s/%s/%s/%d/%s", set.Namespace, set.Name, set.UID, set.Generation, clientDigest(caBundle, "", headers))
+	httpClient, err := m.toolClient(client.ObjectKeyFromObject(set), id, caBundle)
 	if err != nil {
 		return "", cfg, invalidToolset(set.Name, err)
 	}
@@ -107,14 +153,15 @@ func invalidToolset(name string, err error) *Waiting {
 	return &Waiting{Reason: reasonToolsetInvalid, Message: fmt.Sprintf("AgentToolset %q cannot be used: %s."+goesOn, name, loop.Cut(err.Error(), 500))}
 }
 
-func credentialsDigest(key string, headers map[string]string) string {
+// clientDigest tells clients apart that must not be shared, without a secret in it.
+func clientDigest(caBundle []byte, key string, headers map[string]string) string {
 	names := make([]string, 0, len(headers))
 	for n := range headers {
 		names = append(names, n)
 	}
 	sort.Strings(names)
 	h := sha256.New()
-	fmt.Fprintf(h, "%d:%s", len(key), key)
+	fmt.Fprintf(h, "%d:%s;%d:%s", len(caBundle), caBundle, len(key), key)
 	for _, n := range names {
 		fmt.Fprintf(h, ";%d:%s=%d:%s", len(n), n, len(headers[n]), headers[n])
 	}
@@ -125,14 +172,14 @@ func credentialsDigest(key string, headers map[string]string) string {
 const toolStreamBytes = 1 << 30
 
 // toolClient keeps one HTTP client for each toolset, and makes another when the id changes.
-func (m *Models) toolClient(key client.ObjectKey, id, caBundle string) (*http.Client, error) {
+func (m *Models) toolClient(key client.ObjectKey, id string, caBundle []byte) (*http.Client, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	had := m.toolClients[key]
 	if had != nil && had.id == id {
 		return had.http, nil
 	}
-	c, err := model.NewHTTPClient(model.Config{CABundle: []byte(caBundle), MaxReplyBytes: toolStreamBytes}, m.guard)
+	c, err := model.NewHTTPClient(model.Config{CABundle: caBundle, MaxReplyBytes: toolStreamBytes}, m.guard)
 	if err != nil {
 		return nil, err
 	}

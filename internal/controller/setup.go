@@ -39,6 +39,8 @@ type Options struct {
 	ShutdownGrace time.Duration
 	// DefaultModel serves tasks without modelRef in namespaces without an AgentModel named default. Empty for none.
 	DefaultModel types.NamespacedName
+	// MaxCallTimeout is the longest that an AgentModel or AgentToolset may let one call take; 0 means DefaultMaxCallTimeout.
+	MaxCallTimeout time.Duration
 	// Guard decides which addresses may be dialled.
 	Guard *egress.Guard
 	// Clock tells the time.
@@ -82,7 +84,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		o.Tools = mcp.NewPool()
 	}
 	models := NewModels(mgr.GetClient(), mgr.GetAPIReader(), o.Guard, o.DefaultModel, o.Clock)
-	models.tracer = o.Tracer
+	models.tracer, models.MaxCallTimeout = o.Tracer, o.MaxCallTimeout
 	r := &TaskReconciler{
 		Options: o, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Recorder: mgr.GetEventRecorder("agenttask-operator"),

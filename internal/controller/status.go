@@ -30,8 +30,8 @@ func (w *Waiting) Error() string { return w.Message }
 type Projection struct {
 	State *loop.State
 	Stats transcript.Stats
-	// Model is the AgentModel's name, empty while it is not known.
-	Model string
+	// Model is the AgentModel, nil while it is not known.
+	Model *v1alpha1.ObjectReference
 	// Pricing are its prices, JudgePricing those of the model that judges; nil for none.
 	Pricing, JudgePricing *v1alpha1.Pricing
 	// Waiting is why the task does not go on by itself, nil for none.
@@ -52,7 +52,7 @@ func ProjectStatus(before *v1alpha1.AgentTaskStatus, p Projection) v1alpha1.Agen
 		Iterations: ptr(int32(s.Iterations)), Usage: usage(before.Usage, p), InputRequest: inputRequest(p),
 		Model: before.Model, ObservedGeneration: p.Generation, Conditions: before.Conditions,
 	}
-	if p.Model != "" {
+	if p.Model != nil {
 		st.Model = p.Model
 	}
 	if s.Started() {
@@ -123,9 +123,9 @@ func usage(before *v1alpha1.TokenUsage, p Projection) *v1alpha1.TokenUsage {
 	if u.Estimated {
 		out.Estimated = ptr(true)
 	}
-	out.Cost = cost(p.State, p.Pricing, p.JudgePricing)
-	if p.Model == "" && before != nil && deref(before.TotalTokens) == u.Total() {
-		out.Cost = before.Cost // the prices are not known now
+	out.Cost, out.Currency = cost(p.State, p.Pricing, p.JudgePricing)
+	if p.Model == nil && before != nil && deref(before.TotalTokens) == u.Total() {
+		out.Cost, out.Currency = before.Cost, before.Currency // the prices are not known now
 	}
 	return out
 }

@@ -120,8 +120,9 @@ func TestAQuestionHasTheDeadlineOfInputTimeout(t *testing.T) {
 
 func TestCostsAreExact(t *testing.T) {
 	cached := "0.075"
-	dear := &v1alpha1.Pricing{InputPerMillion: "3", OutputPerMillion: "15"}
-	cheap := &v1alpha1.Pricing{InputPerMillion: "0.15", OutputPerMillion: "0.6"}
+	dear := &v1alpha1.Pricing{Currency: "USD", InputPerMillion: "3", OutputPerMillion: "15"}
+	cheap := &v1alpha1.Pricing{Currency: "USD", InputPerMillion: "0.15", OutputPerMillion: "0.6"}
+	foreign := &v1alpha1.Pricing{Currency: "EUR", InputPerMillion: "0.15", OutputPerMillion: "0.6"}
 	for name, tc := range map[string]struct {
 		usage, judge         loop.Usage
 		pricing, judgePrices *v1alpha1.Pricing
@@ -131,24 +132,30 @@ func TestCostsAreExact(t *testing.T) {
 		"nothing used":              {pricing: dear, want: "0"},
 		"one token":                 {usage: loop.Usage{InputTokens: 1}, pricing: cheap, want: "0.00000015"},
 		"whole":                     {usage: loop.Usage{OutputTokens: 2_000_000}, pricing: dear, want: "30"},
-		"cached":                    {usage: loop.Usage{InputTokens: 1_000_000, CachedInputTokens: 400_000}, pricing: &v1alpha1.Pricing{InputPerMillion: "0.15", CachedInputPerMillion: &cached, OutputPerMillion: "1"}, want: "0.12"},
+		"cached":                    {usage: loop.Usage{InputTokens: 1_000_000, CachedInputTokens: 400_000}, pricing: &v1alpha1.Pricing{Currency: "USD", InputPerMillion: "0.15", CachedInputPerMillion: &cached, OutputPerMillion: "1"}, want: "0.12"},
 		"a judge by its own prices": {usage: loop.Usage{InputTokens: 3_000_000}, judge: loop.Usage{InputTokens: 1_000_000}, pricing: dear, judgePrices: cheap, want: "6.15"},
 		"a judge without prices":    {usage: loop.Usage{InputTokens: 3_000_000}, judge: loop.Usage{InputTokens: 1_000_000}, pricing: dear},
-		"a judge without prices that used nothing": {usage: loop.Usage{InputTokens: 1_000_000}, pricing: dear, want: "3"},
+		"a judge without prices that used nothing":      {usage: loop.Usage{InputTokens: 1_000_000}, pricing: dear, want: "3"},
+		"no sum over two currencies":                    {usage: loop.Usage{InputTokens: 3_000_000}, judge: loop.Usage{InputTokens: 1_000_000}, pricing: dear, judgePrices: foreign},
+		"a judge of another currency that used nothing": {usage: loop.Usage{InputTokens: 1_000_000}, pricing: dear, judgePrices: foreign, want: "3"},
 	} {
-		if got := cost(&loop.State{Usage: tc.usage, JudgeUsage: tc.judge}, tc.pricing, tc.judgePrices); got != tc.want {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		currency := ""
+		if tc.want != "" {
+			currency = "USD"
+		}
+		if got, in := cost(&loop.State{Usage: tc.usage, JudgeUsage: tc.judge}, tc.pricing, tc.judgePrices); got != tc.want || in != currency {
+			t.Errorf("%s: %q %q, want %q %q", name, got, in, tc.want, currency)
 		}
 	}
 }
 
 func TestCostStaysWhileTheModelIsAway(t *testing.T) {
 	tokens := int64(10)
-	before := v1alpha1.AgentTaskStatus{Usage: &v1alpha1.TokenUsage{TotalTokens: &tokens, Cost: "0.5"}}
-	for used, want := range map[int64]string{10: "0.5", 11: ""} {
+	before := v1alpha1.AgentTaskStatus{Usage: &v1alpha1.TokenUsage{TotalTokens: &tokens, Cost: "0.5", Currency: "EUR"}}
+	for used, want := range map[int64]string{10: "0.5 EUR", 11: " "} {
 		st := ProjectStatus(&before, Projection{State: &loop.State{Usage: loop.Usage{InputTokens: used}}, Now: start})
-		if st.Usage.Cost != want {
-			t.Errorf("%d tokens: cost %q, want %q", used, st.Usage.Cost, want)
+		if got := st.Usage.Cost + " " + st.Usage.Currency; got != want {
+			t.Errorf("%d tokens: cost %q, want %q", used, got, want)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestInstalledChartRunsTasks(t *testing.T) {
 	t.Run("a credential is read", func(t *testing.T) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "key"}, StringData: map[string]string{"key": "k"}}
 		model := &v1alpha1.AgentModel{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "remote"}, Spec: v1alpha1.AgentModelSpec{
-			Provider: v1alpha1.ProviderOpenAI, Model: "m", CredentialsRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "key"},
+			Provider: v1alpha1.ProviderOpenAI, Model: "m", Auth: &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "key"}},
 		}}
 		for _, o := range []client.Object{secret, model} {
 			if err := c.Create(t.Context(), o); err != nil {
@@ -200,7 +200,7 @@ func TestInstalledChartRunsTasks(t *testing.T) {
 	t.Run("nothing else is allowed", func(t *testing.T) {
 		for _, denied := range []string{
 			"secrets list", "secrets watch", "secrets create", "secrets update", "secrets patch", "secrets delete",
-			"configmaps get", "pods get", "pods create", "serviceaccounts get", "events list",
+			"configmaps list", "configmaps watch", "configmaps create", "configmaps update", "configmaps patch", "configmaps delete", "pods get", "pods create", "serviceaccounts get", "events list",
 			"agenttasks.agentloop.dev create", "agenttasks.agentloop.dev update", "agenttasks.agentloop.dev patch",
 			"agenttasks.agentloop.dev deletecollection", "agentmodels.agentloop.dev update", "agentmodels.agentloop.dev patch",
 			"agentmodels.agentloop.dev delete", "agenttoolsets.agentloop.dev update", "agenttranscripts.agentloop.dev delete",
@@ -259,13 +259,15 @@ func TestNamespacedInstallStaysInItsNamespaces(t *testing.T) {
 	if outside.Status.Phase != "" {
 		t.Errorf("a task of another namespace is in phase %s", outside.Status.Phase)
 	}
-	for _, what := range []string{"secrets get", "agenttasks.agentloop.dev get", "agenttasks.agentloop.dev list"} {
+	for _, what := range []string{"secrets get", "configmaps get", "agenttasks.agentloop.dev get", "agenttasks.agentloop.dev list"} {
 		if may(t, m.client, "team-c", what) {
 			t.Errorf("the manager may %s in a namespace that is not its own", what)
 		}
 	}
-	if !may(t, m.client, "team-b", "secrets get") {
-		t.Error("the manager may not read Secrets in its own namespace")
+	for _, what := range []string{"secrets get", "configmaps get"} {
+		if !may(t, m.client, "team-b", what) {
+			t.Errorf("the manager may not %s in its own namespace", what)
+		}
 	}
 	m.stop()
 	if strings.Contains(m.log.String(), "forbidden") {

@@ -22,8 +22,8 @@ func TestBadInputIsRefusedWithWhatToWriteInstead(t *testing.T) {
 	long := strings.Repeat("x", 65537)
 	const (
 		notAsked    = "spec.completion.judge is never asked with strategy Signal: set strategy to SignalThenJudge or Judge, or remove judge"
-		keyMissing  = "spec.credentialsRef is missing: the provider's own endpoint needs a key; name a Secret, or set spec.endpoint for a server without one"
-		credentials = "spec.url must not carry credentials: take them out of the URL, and use spec.credentialsRef or spec.headers"
+		keyMissing  = "spec.auth is missing: the provider's own endpoint needs a key; name a Secret in spec.auth.secretRef, or set spec.endpoint for a server without one"
+		credentials = "spec.url must not carry credentials: take them out of the URL, and use spec.auth or spec.headers"
 		ownHeader   = "spec.headers sets a header that is the protocol's own"
 		noGlob      = ` holds a glob that cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`
 	)
@@ -108,7 +108,7 @@ func TestInputThatOnlyLooksBadIsAccepted(t *testing.T) {
 		"judge with SignalThenJudge": {"AgentTask", `{prompt: x, completion: {strategy: SignalThenJudge, judge: {criteria: [it rhymes]}}}`},
 		"stopWhen alone":             {"AgentTask", `{prompt: x, completion: {stopWhen: "true"}}`},
 		"server without key":         {"AgentModel", `{provider: OpenAI, model: x, endpoint: "http://llm:8000/v1"}`},
-		"key in a Secret":            {"AgentModel", `{provider: Gemini, model: x, credentialsRef: {name: s, key: k}}`},
+		"key in a Secret":            {"AgentModel", `{provider: Gemini, model: x, auth: {secretRef: {name: s, key: k}}}`},
 		"key in a header":            {"AgentModel", `{provider: Anthropic, model: x, headers: [{name: Authorization, valueFrom: {name: s, key: k}}]}`},
 		"@ in path and query":        {"AgentToolset", `{url: "https://t/@me/mcp?to=a@b"}`},
 		"headers of one's own":       {"AgentToolset", `{url: "http://t/mcp", headers: [{name: Authorization, value: x}, {name: X-Accept, value: x}, {name: X-Mcp-Key, value: x}]}`},
@@ -214,7 +214,7 @@ func TestAMissingReferenceWaitsNamesItAndGoesOnOnceItAppears(t *testing.T) {
 	waitsFor("ModelNotFound", `AgentModel "late"`)
 	f.model("late", v1alpha1.AgentModelSpec{
 		Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: endpoint.URL,
-		CredentialsRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
+		Auth: &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"}},
 	})
 	waitsFor("SecretNotFound", `Secret "key"`)
 	secret := &corev1.Secret{ObjectMeta: f.meta("key"), StringData: map[string]string{"other": "x"}}
@@ -229,7 +229,7 @@ func TestAMissingReferenceWaitsNamesItAndGoesOnOnceItAppears(t *testing.T) {
 func TestAToolsetWithAMistakeHoldsUpTasksThatDoNotRequireItToo(t *testing.T) {
 	f := newFixture(t)
 	f.must(kube.Create(f.ctx, &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops"), Spec: v1alpha1.AgentToolsetSpec{
-		URL: "http://127.0.0.1:1/mcp", CABundle: "no PEM", // which the API server cannot tell
+		URL: "http://127.0.0.1:1/mcp", CABundle: []byte("no PEM"), // which the API server cannot tell
 	}}))
 	f.chatModel(func(*fakechat.Request) fakechat.Reply { return fakechat.Reply{Text: "TASK_COMPLETE: without tools"} })
 	f.task("optional", withOps(false))

@@ -58,7 +58,7 @@ func TestARotatedKeyServesTheNextCall(t *testing.T) {
 	f.must(kube.Create(f.ctx, secret))
 	f.model("default", v1alpha1.AgentModelSpec{
 		Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: server.URL,
-		CredentialsRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "k"},
+		Auth: &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "k"}},
 	})
 	f.task("rotates")
 	f.awaitPhase("rotates", v1alpha1.PhaseNeedsInput)
@@ -74,7 +74,7 @@ func TestARotatedKeyServesTheNextCall(t *testing.T) {
 func TestAModelSaysWhyItCannotBeCalled(t *testing.T) {
 	f := newFixture(t)
 	f.model("keyless", v1alpha1.AgentModelSpec{
-		Provider: v1alpha1.ProviderOpenAI, Model: "m", CredentialsRef: &v1alpha1.SecretKeyReference{Name: "none", Key: "k"},
+		Provider: v1alpha1.ProviderOpenAI, Model: "m", Auth: &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "none", Key: "k"}},
 	})
 	f.model("inside", v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: "http://169.254.169.254/"})
 	f.scripted("TASK_COMPLETE: x")
@@ -98,7 +98,7 @@ func TestCostIsAnExactDecimalOfWhatEachModelTook(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	for name, pricing := range map[string]*v1alpha1.Pricing{
-		"default": {InputPerMillion: "0.15", OutputPerMillion: "0.60"}, "judge": {InputPerMillion: "2", OutputPerMillion: "3"},
+		"default": {InputPerMillion: "0.15", OutputPerMillion: "0.60"}, "judge": {InputPerMillion: "2", OutputPerMillion: "3"}, // in dollars
 	} {
 		f.model(name, v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderOpenAI, Model: name, Endpoint: server.URL, Pricing: pricing})
 	}
@@ -109,7 +109,7 @@ func TestCostIsAnExactDecimalOfWhatEachModelTook(t *testing.T) {
 	f.task("judged", func(s *v1alpha1.AgentTaskSpec) {
 		s.Completion = &v1alpha1.Completion{Strategy: v1alpha1.CompletionSignalThenJudge, Judge: &v1alpha1.Judge{ModelRef: &v1alpha1.LocalReference{Name: "judge"}}}
 	})
-	if got := f.awaitExit("judged", v1alpha1.ExitCompleted).Status.Usage.Cost; got != "2.23858805" {
-		t.Errorf("cost %q, want as much and 1 * 2 + 0.000001 * 3 = 2.23858805", got)
+	if got := f.awaitExit("judged", v1alpha1.ExitCompleted).Status.Usage; got.Cost != "2.23858805" || got.Currency != "USD" {
+		t.Errorf("cost %q %s, want as much and 1 * 2 + 0.000001 * 3 = 2.23858805 USD", got.Cost, got.Currency)
 	}
 }

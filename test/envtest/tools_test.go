@@ -97,6 +97,12 @@ func TestALimitThatIsMovedDoesNotBreakOffAToolCall(t *testing.T) {
 	}
 }
 
+// answer answers a question by its id, as an approval must be.
+func (f *fixture) answer(name string, q *v1alpha1.InputRequest, text string) {
+	f.Helper()
+	f.patch(name, fmt.Sprintf(`{"spec":{"resumeInput":%q,"resumeInputID":%q}}`, text, q.ID))
+}
+
 func TestAToolCallRunsOnceAndItsResultReachesTheModel(t *testing.T) {
 	f := newFixture(t)
 	calls := f.deployTool(v1alpha1.AgentToolsetSpec{})
@@ -129,7 +135,7 @@ func TestAnApprovalRunsExactlyWhatWasShownAndADenialNothing(t *testing.T) {
 			if calls.Load() != 0 {
 				t.Fatal("the call ran before it was approved")
 			}
-			f.patch("ship", fmt.Sprintf(`{"spec":{"resumeInput":%q,"resumeInputID":%q}}`, tc.answer, q.ID))
+			f.answer("ship", q, tc.answer)
 			task := f.awaitExit("ship", v1alpha1.ExitCompleted)
 			if calls.Load() != tc.calls || task.Status.Summary != tc.summary {
 				t.Errorf("got %d calls and %q, want %d and %q", calls.Load(), task.Status.Summary, tc.calls, tc.summary)
@@ -195,7 +201,7 @@ func TestAToolThatChangesWhileATaskRunsNeedsApproval(t *testing.T) {
 	if q.Kind != v1alpha1.InputApproval || calls.Load() != 1 {
 		t.Errorf("it waits for %s after %d calls, want Approval after 1", q.Kind, calls.Load())
 	}
-	f.patch("ship", `{"spec":{"resumeInput":"approve"}}`)
+	f.answer("ship", q, "approve")
 	f.awaitExit("ship", v1alpha1.ExitCompleted)
 	if calls.Load() != 2 {
 		t.Errorf("%d calls, want 2", calls.Load())
@@ -217,7 +223,7 @@ func TestAToolsetThatIsAwayHoldsUpOnlyTasksThatRequireIt(t *testing.T) {
 
 func TestAToolsetWhoseSecretIsMissingHoldsUpOnlyTasksThatRequireIt(t *testing.T) {
 	f := newFixture(t)
-	f.deployTool(v1alpha1.AgentToolsetSpec{CredentialsRef: &v1alpha1.SecretKeyReference{Name: "nowhere", Key: "token"}})
+	f.deployTool(v1alpha1.AgentToolsetSpec{Auth: &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "nowhere", Key: "token"}}})
 	f.chatModel(func(*fakechat.Request) fakechat.Reply { return fakechat.Reply{Text: "TASK_COMPLETE: without tools"} })
 	f.task("optional", withOps(false))
 	f.task("required", withOps(true))
@@ -234,14 +240,14 @@ func TestAnApprovedCallWaitsForItsToolset(t *testing.T) {
 	calls := f.deployTool(v1alpha1.AgentToolsetSpec{RequireApproval: v1alpha1.ApprovalAlways})
 	f.chatModel(deploys)
 	f.task("ship", withOps(false))
-	f.awaitPhase("ship", v1alpha1.PhaseNeedsInput)
+	q := f.awaitPhase("ship", v1alpha1.PhaseNeedsInput).Status.InputRequest
 	away := func(yes bool) {
 		ref := "null"
 		if yes {
-			ref = `{"name":"nowhere","key":"token"}`
+			ref = `{"secretRef":{"name":"nowhere","key":"token"}}`
 		}
 		f.must(kube.Patch(f.ctx, &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops")},
-			client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"credentialsRef":`+ref+`}}`))))
+			client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"auth":`+ref+`}}`))))
 	}
 	away(true)
 	set := &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops")}
@@ -249,7 +255,7 @@ func TestAnApprovedCallWaitsForItsToolset(t *testing.T) {
 		err := kube.Get(ctx, client.ObjectKeyFromObject(set), set)
 		return meta.IsStatusConditionFalse(set.Status.Conditions, v1alpha1.ConditionReady), err
 	})
-	f.patch("ship", `{"spec":{"resumeInput":"approve"}}`)
+	f.answer("ship", q, "approve")
 	f.await("ship", "waiting for the toolset", func(task *v1alpha1.AgentTask) bool {
 		c := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionReconciling)
 		return c != nil && c.Reason == "ToolsetUnavailable"

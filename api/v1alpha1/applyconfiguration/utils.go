@@ -40,6 +40,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AgentTranscriptApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AgentTranscriptSegment"):
 		return &apiv1alpha1.AgentTranscriptSegmentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Auth"):
+		return &apiv1alpha1.AuthApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CABundleReference"):
+		return &apiv1alpha1.CABundleReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Completion"):
 		return &apiv1alpha1.CompletionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ContextPolicy"):
@@ -58,6 +62,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ModelLimitsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelParameters"):
 		return &apiv1alpha1.ModelParametersApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):
+		return &apiv1alpha1.ObjectReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PendingToolCall"):
 		return &apiv1alpha1.PendingToolCallApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Pricing"):

@@ -18,6 +18,7 @@
 - --status-interval={{ .Values.manager.statusInterval }}
 - --max-turn-attempts={{ int .Values.manager.maxTurnAttempts }}
 - --shutdown-grace={{ int .Values.manager.shutdownGraceSeconds }}s
+- --max-call-timeout={{ .Values.manager.maxCallTimeout }}
 {{- with .Values.defaultModel }}
 - --default-model={{ . }}
 {{- end }}

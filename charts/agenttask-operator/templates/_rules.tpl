@@ -1,6 +1,6 @@
 {{/* What the manager may do where tasks are. In a ClusterRole, or in one Role for each of watchNamespaces. Verbs are named
-one by one, and a test compares them with config/rbac/role.yaml, which is generated from the controller's markers. Secrets can
-only be read by name: the manager neither lists nor watches them. */}}
+one by one, and a test compares them with config/rbac/role.yaml, which is generated from the controller's markers. Secrets and
+ConfigMaps can only be read by name: the manager neither lists nor watches them. */}}
 {{- define "agenttask.managerRules" -}}
 - apiGroups: [agentloop.dev]
   resources: [agenttasks]
@@ -15,7 +15,7 @@ only be read by name: the manager neither lists nor watches them. */}}
   resources: [agenttranscripts]
   verbs: [get, create, update]
 - apiGroups: [""]
-  resources: [secrets]
+  resources: [configmaps, secrets]
   verbs: [get]
 - apiGroups: ["", events.k8s.io]
   resources: [events]

@@ -153,7 +153,7 @@ func (g *Guard) checkParsed(u *url.URL) error {
 	case u.Hostname() == "":
 		return &RefusedError{Reason: "names no host"}
 	case u.User != nil:
-		return &RefusedError{Reason: "must not carry credentials in its URL: use credentialsRef or headers"}
+		return &RefusedError{Reason: "must not carry credentials in its URL: use auth or headers"}
 	}
 	return g.CheckHost(u.Hostname())
 }

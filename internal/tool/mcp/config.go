@@ -97,7 +97,7 @@ func (c Config) Validate() error {
 		return errors.New("the URL must begin with https:// or http:// and name a host")
 	}
 	if u.User != nil {
-		return errors.New("the URL must not carry credentials: use credentialsRef or headers")
+		return errors.New("the URL must not carry credentials: use auth or headers")
 	}
 	for _, globs := range []struct {
 		field    string

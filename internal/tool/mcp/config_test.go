@@ -11,7 +11,7 @@ func TestValidateNamesTheFieldAndWhatToWrite(t *testing.T) {
 		"Good":          {"nothing to complain about", Config{Allow: []string{"get_*", "[a-z]"}, Deny: []string{`\[`}}, ""},
 		"Transport":     {"one that is not spoken", Config{Transport: "stdio"}, `transport "stdio" is unknown: write StreamableHTTP or SSE`},
 		"NoHost":        {"nothing to connect to", Config{URL: "https:///mcp"}, "the URL must begin with https:// or http:// and name a host"},
-		"Credentials":   {"a URL is no place for a password", Config{URL: "https://me:secret@t/mcp"}, "the URL must not carry credentials: use credentialsRef or headers"},
+		"Credentials":   {"a URL is no place for a password", Config{URL: "https://me:secret@t/mcp"}, "the URL must not carry credentials: use auth or headers"},
 		"Allow":         {"a class without its end", Config{Allow: []string{"*", "get_["}}, `spec.allow: glob "get_[" cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`},
 		"ApprovalTools": {"an escape of nothing", Config{ApprovalTools: []string{`a\`}}, `spec.approvalTools: glob "a\\" cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`},
 		"FirstOfTwo":    {"the same words each time, or a status never rests", Config{Allow: []string{"["}, Deny: []string{"[]"}}, `spec.allow: glob "[" cannot be parsed: write a class as [a-z], and \[ or \\ for a [ or \ itself`},

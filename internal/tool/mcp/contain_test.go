@@ -293,7 +293,7 @@ func TestUnavailableSaysWhyWithoutSayingWhere(t *testing.T) {
 		"Broken":       {status(500), "the server answered HTTP 500"},
 		"Untrusted":    {tls.URL, "the server's certificate is not trusted"},
 		"NoScheme":     {"example.com/mcp", "the URL must begin with https:// or http:// and name a host"},
-		"Credentials":  {"https://me:secret@example.com/mcp", "the URL must not carry credentials: use credentialsRef or headers"},
+		"Credentials":  {"https://me:secret@example.com/mcp", "the URL must not carry credentials: use auth or headers"},
 	}
 	for name, tc := range tests {
 		for _, transport := range []Transport{StreamableHTTP, SSE} {

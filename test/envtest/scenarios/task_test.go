@@ -39,7 +39,7 @@ func (p *player) wireFields(in map[string]any) map[string]any {
 			out[field] = nil // taken away
 		}
 	}
-	if c, ok := out["context"].(map[string]any); ok {
+	if c, ok := out["context"].(map[string]any); ok && c["mode"] == string(v1alpha1.ContextFresh) {
 		// What a scenario leaves out is off, and the API's default is on.
 		out["context"] = looptest.Merged(map[string]any{"progressLog": false}, c)
 	}

@@ -48,15 +48,18 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.AgentModelSpec
   map:
     fields:
+    - name: auth
+      type:
+        namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.Auth
     - name: caBundle
       type:
         scalar: string
+    - name: caBundleRef
+      type:
+        namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.CABundleReference
     - name: contextWindowTokens
       type:
         scalar: numeric
-    - name: credentialsRef
-      type:
-        namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.SecretKeyReference
     - name: endpoint
       type:
         scalar: string
@@ -158,6 +161,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 50
+    - name: maxJournalBytes
+      type:
+        scalar: numeric
     - name: maxTokens
       type:
         scalar: numeric
@@ -242,7 +248,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
     - name: model
       type:
-        scalar: string
+        namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.ObjectReference
     - name: observedGeneration
       type:
         scalar: numeric
@@ -299,15 +305,18 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: auth
+      type:
+        namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.Auth
     - name: caBundle
       type:
         scalar: string
+    - name: caBundleRef
+      type:
+        namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.CABundleReference
     - name: callTimeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
-    - name: credentialsRef
-      type:
-        namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.SecretKeyReference
     - name: deny
       type:
         list:
@@ -405,6 +414,26 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
     elementRelationship: atomic
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.ApprovalPolicy
+  scalar: string
+- name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.Auth
+  map:
+    fields:
+    - name: secretRef
+      type:
+        namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.SecretKeyReference
+- name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.CABundleReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: kind
+      type:
+        namedType: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.CABundleSource
+    - name: name
+      type:
+        scalar: string
+- name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.CABundleSource
   scalar: string
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.Completion
   map:
@@ -552,6 +581,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: topP
       type:
         scalar: string
+- name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.ObjectReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.PendingToolCall
   map:
     fields:
@@ -570,6 +608,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: cachedInputPerMillion
       type:
         scalar: string
+    - name: currency
+      type:
+        scalar: string
+      default: USD
     - name: inputPerMillion
       type:
         scalar: string
@@ -659,6 +701,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
     - name: cost
+      type:
+        scalar: string
+    - name: currency
       type:
         scalar: string
     - name: estimated

@@ -14,7 +14,8 @@ import (
 //
 // AgentModelSpec says where a language model is, and how to call it.
 type AgentModelSpecApplyConfiguration struct {
-	// provider is the wire format: OpenAI (and every compatible server, with endpoint), Anthropic, Gemini, or Scripted.
+	// provider is the wire format. OpenAI: chat completions, also of every compatible server, with endpoint. Anthropic: messages.
+	// Gemini: generateContent of the Gemini API. Scripted: no server; the replies in scripted are given.
 	Provider *apiv1alpha1.Provider `json:"provider,omitempty"`
 	// model is the provider's name of the model.
 	Model *string `json:"model,omitempty"`
@@ -22,18 +23,23 @@ type AgentModelSpecApplyConfiguration struct {
 	Endpoint *string `json:"endpoint,omitempty"`
 	// query is added to the URL of every request, such as `api-version` for Azure.
 	Query map[string]string `json:"query,omitempty"`
-	// credentialsRef names the Secret key that holds the API key. It is read anew for each call. The provider's own endpoint
-	// needs it, or headers that hold a key.
-	CredentialsRef *SecretKeyReferenceApplyConfiguration `json:"credentialsRef,omitempty"`
+	// auth is how the operator proves to the server who it is. The provider's own endpoint needs it, or headers that hold a key.
+	Auth *AuthApplyConfiguration `json:"auth,omitempty"`
 	// headers are extra headers of every request.
 	Headers []HTTPHeaderApplyConfiguration `json:"headers,omitempty"`
-	// caBundle is PEM of certificate authorities that are trusted beside the system's.
-	CABundle *string `json:"caBundle,omitempty"`
+	// caBundle is PEM of certificate authorities that are trusted beside the system's, in base64 as everywhere in Kubernetes.
+	// For PEM as it is, use caBundleRef.
+	CABundle []byte `json:"caBundle,omitempty"`
+	// caBundleRef names the ConfigMap or Secret key that holds the PEM instead of caBundle. It is read anew for each call, so
+	// that another one is trusted at once.
+	CABundleRef *CABundleReferenceApplyConfiguration `json:"caBundleRef,omitempty"`
 	// parameters tune the model.
 	Parameters *ModelParametersApplyConfiguration `json:"parameters,omitempty"`
 	// contextWindowTokens is the model's context window. Conversations are compacted as they near it.
 	ContextWindowTokens *int64 `json:"contextWindowTokens,omitempty"`
 	// requestTimeout bounds one call, the whole stream included, such as `5m`. Unset: 10m.
+	// The operator's --max-call-timeout (default 1h) lowers a larger value, and says so
+	// in the message of condition Ready.
 	RequestTimeout *v1.Duration `json:"requestTimeout,omitempty"`
 	// retry says how often a failed call is tried again.
 	Retry *RetryPolicyApplyConfiguration `json:"retry,omitempty"`
@@ -89,11 +95,11 @@ func (b *AgentModelSpecApplyConfiguration) WithQuery(entries map[string]string) 
 	return b
 }
 
-// WithCredentialsRef sets the CredentialsRef field in the declarative configuration to the given value
+// WithAuth sets the Auth field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the CredentialsRef field is set to the value of the last call.
-func (b *AgentModelSpecApplyConfiguration) WithCredentialsRef(value *SecretKeyReferenceApplyConfiguration) *AgentModelSpecApplyConfiguration {
-	b.CredentialsRef = value
+// If called multiple times, the Auth field is set to the value of the last call.
+func (b *AgentModelSpecApplyConfiguration) WithAuth(value *AuthApplyConfiguration) *AgentModelSpecApplyConfiguration {
+	b.Auth = value
 	return b
 }
 
@@ -110,11 +116,21 @@ func (b *AgentModelSpecApplyConfiguration) WithHeaders(values ...*HTTPHeaderAppl
 	return b
 }
 
-// WithCABundle sets the CABundle field in the declarative configuration to the given value
+// WithCABundle adds the given value to the CABundle field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the CABundle field.
+func (b *AgentModelSpecApplyConfiguration) WithCABundle(values ...byte) *AgentModelSpecApplyConfiguration {
+	for i := range values {
+		b.CABundle = append(b.CABundle, values[i])
+	}
+	return b
+}
+
+// WithCABundleRef sets the CABundleRef field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the CABundle field is set to the value of the last call.
-func (b *AgentModelSpecApplyConfiguration) WithCABundle(value string) *AgentModelSpecApplyConfiguration {
-	b.CABundle = &value
+// If called multiple times, the CABundleRef field is set to the value of the last call.
+func (b *AgentModelSpecApplyConfiguration) WithCABundleRef(value *CABundleReferenceApplyConfiguration) *AgentModelSpecApplyConfiguration {
+	b.CABundleRef = value
 	return b
 }
 

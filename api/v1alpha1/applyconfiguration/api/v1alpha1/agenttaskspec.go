@@ -44,21 +44,27 @@ type AgentTaskSpecApplyConfiguration struct {
 	// noProgressTurns ends the task after this many turns in a row that repeat word for word, or call for call with the
 	// same results. 0 switches it off.
 	NoProgressTurns *int32 `json:"noProgressTurns,omitempty"`
-	// onLimit says what happens when a limit is reached. WrapUp gives the model one last call without tools, inside what is
-	// left of tokens and time, to say what was done and what is left; the exit reason stays the limit's.
+	// onLimit says what happens when a limit is reached. Stop: the task ends. WrapUp: the model gets one last call without tools,
+	// inside what is left of tokens and time, to say what was done and what is left; the exit reason stays the limit's.
 	OnLimit *apiv1alpha1.LimitAction `json:"onLimit,omitempty"`
-	// outputSchema is a JSON Schema (draft 2020-12) that status.output must satisfy.
+	// outputSchema is a JSON Schema (draft 2020-12) of at most 65536 bytes that status.output must satisfy.
 	OutputSchema *apiextensionsv1.JSON `json:"outputSchema,omitempty"`
-	// resumeInput is the answer to the open question (status.inputRequest). For an approval: `approve`, or `deny`, with an
-	// optional reason after a colon; any other text is a denial with that text as the reason.
+	// resumeInput is the answer to the open question (status.inputRequest). It counts once, the moment that it is seen; what
+	// becomes of the field afterwards changes nothing. A question takes any text that was not there when it was asked, or any
+	// text beside its resumeInputID. An approval takes `approve`, or `deny`, with an optional reason after a colon, and any
+	// other text as a denial with that reason; always with its resumeInputID, so that a late `approve` meant for one call
+	// never approves another.
 	ResumeInput *string `json:"resumeInput,omitempty"`
-	// resumeInputID is the status.inputRequest.id that resumeInput answers. Without it, an answer counts when it differs from
-	// the resumeInput that was present when the question was asked.
+	// resumeInputID is the status.inputRequest.id that resumeInput answers; beside any other id it answers nothing. An approval
+	// needs it. A question does without, where resumeInput is not what was there when it was asked.
 	ResumeInputID *string `json:"resumeInputID,omitempty"`
 	// cancel ends the task as Cancelled. A running call is interrupted. It cannot be taken back once the task has ended.
 	Cancel *bool `json:"cancel,omitempty"`
 	// suspend holds the task between two turns until it is false again.
 	Suspend *bool `json:"suspend,omitempty"`
+	// maxJournalBytes is the largest size of the task's journal, compressed. Lower than the operator's --max-journal-bytes, it
+	// takes effect; a higher value is lowered to it. Unset: the operator's.
+	MaxJournalBytes *int64 `json:"maxJournalBytes,omitempty"`
 	// ttlSecondsAfterFinished deletes the task this many seconds after it ended. Unset: never. Under GitOps a deleted task is
 	// created, run and paid for again.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
@@ -216,6 +222,14 @@ func (b *AgentTaskSpecApplyConfiguration) WithCancel(value bool) *AgentTaskSpecA
 // If called multiple times, the Suspend field is set to the value of the last call.
 func (b *AgentTaskSpecApplyConfiguration) WithSuspend(value bool) *AgentTaskSpecApplyConfiguration {
 	b.Suspend = &value
+	return b
+}
+
+// WithMaxJournalBytes sets the MaxJournalBytes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxJournalBytes field is set to the value of the last call.
+func (b *AgentTaskSpecApplyConfiguration) WithMaxJournalBytes(value int64) *AgentTaskSpecApplyConfiguration {
+	b.MaxJournalBytes = &value
 	return b
 }
 

@@ -15,9 +15,15 @@ import (
 //
 // AgentTaskStatus is what the operator saw. It is a projection of the task's journal.
 type AgentTaskStatusApplyConfiguration struct {
-	// phase is where the task stands.
+	// phase is where the task stands. Pending: not started, such as while its model is missing. Running: turns are being run.
+	// NeedsInput: inputRequest waits for a human's answer. Suspended: held by spec.suspend. Succeeded: ended as Completed.
+	// Failed: ended by a limit or an error. Cancelled: ended by spec.cancel or the task's deletion.
 	Phase *apiv1alpha1.AgentTaskPhase `json:"phase,omitempty"`
-	// exitReason is why the loop last stopped. Empty while it runs.
+	// exitReason is why the loop last stopped. Empty while it runs. Completed: signal, judge's verdict or stopWhen. NeedInput: the
+	// agent asked, or a tool call waits for approval. IterationCapReached: maxIterations turns were run. TokenBudgetExceeded:
+	// maxTokens is used up, or the next call does not fit. TimeBudgetExceeded: maxDuration is used up. InputTimeout: nobody
+	// answered within inputTimeout. NoProgress: noProgressTurns turns repeated themselves. Cancelled: by spec.cancel or the
+	// task's deletion. Error: anything else that cannot be retried; the reason of condition Finished says which.
 	ExitReason *apiv1alpha1.LoopExitReason `json:"exitReason,omitempty"`
 	// message is one sentence for people: where the task stands, and what to do next.
 	Message *string `json:"message,omitempty"`
@@ -33,7 +39,7 @@ type AgentTaskStatusApplyConfiguration struct {
 	// inputRequest is the open question, in phase NeedsInput.
 	InputRequest *InputRequestApplyConfiguration `json:"inputRequest,omitempty"`
 	// model is the AgentModel that runs the task.
-	Model *string `json:"model,omitempty"`
+	Model *ObjectReferenceApplyConfiguration `json:"model,omitempty"`
 	// startTime is when the first turn began.
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// completionTime is when the task ended.
@@ -121,8 +127,8 @@ func (b *AgentTaskStatusApplyConfiguration) WithInputRequest(value *InputRequest
 // WithModel sets the Model field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Model field is set to the value of the last call.
-func (b *AgentTaskStatusApplyConfiguration) WithModel(value string) *AgentTaskStatusApplyConfiguration {
-	b.Model = &value
+func (b *AgentTaskStatusApplyConfiguration) WithModel(value *ObjectReferenceApplyConfiguration) *AgentTaskStatusApplyConfiguration {
+	b.Model = value
 	return b
 }
 

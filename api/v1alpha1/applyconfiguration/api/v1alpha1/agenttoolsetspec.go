@@ -18,19 +18,24 @@ import (
 type AgentToolsetSpecApplyConfiguration struct {
 	// url of the MCP server, such as `http://tools.default.svc:8080/mcp`.
 	URL *string `json:"url,omitempty"`
-	// transport of the MCP server.
+	// transport of the MCP server. StreamableHTTP: every server since MCP 2025-03-26. SSE: servers of 2024-11-05.
 	Transport *apiv1alpha1.ToolTransport `json:"transport,omitempty"`
 	// headers are extra headers of every request. The protocol's own cannot be set.
 	Headers []HTTPHeaderApplyConfiguration `json:"headers,omitempty"`
-	// credentialsRef names the Secret key that holds a bearer token.
-	CredentialsRef *SecretKeyReferenceApplyConfiguration `json:"credentialsRef,omitempty"`
-	// caBundle is PEM of certificate authorities that are trusted beside the system's.
-	CABundle *string `json:"caBundle,omitempty"`
+	// auth is how the operator proves to the server who it is: its Secret key holds a bearer token.
+	Auth *AuthApplyConfiguration `json:"auth,omitempty"`
+	// caBundle is PEM of certificate authorities that are trusted beside the system's, in base64 as everywhere in Kubernetes.
+	// For PEM as it is, use caBundleRef.
+	CABundle []byte `json:"caBundle,omitempty"`
+	// caBundleRef names the ConfigMap or Secret key that holds the PEM instead of caBundle. It is read anew for each call, so
+	// that another one is trusted at once.
+	CABundleRef *CABundleReferenceApplyConfiguration `json:"caBundleRef,omitempty"`
 	// allow are globs of the server's tool names. Only tools that match one are offered. Unset: all.
 	Allow []string `json:"allow,omitempty"`
 	// deny are globs of tool names that are never offered. Deny wins over allow.
 	Deny []string `json:"deny,omitempty"`
-	// requireApproval says which calls a human must approve before they run.
+	// requireApproval says which calls a human must approve before they run. Never: none. Always: all. Destructive: all but those
+	// of tools that the server marks read-only or not destructive, which is believed only with trustAnnotations.
 	RequireApproval *apiv1alpha1.ApprovalPolicy `json:"requireApproval,omitempty"`
 	// approvalTools are globs of tools whose calls always need approval, whatever requireApproval says.
 	ApprovalTools []string `json:"approvalTools,omitempty"`
@@ -38,6 +43,8 @@ type AgentToolsetSpecApplyConfiguration struct {
 	// whose outcome was lost in a crash is then repeated.
 	TrustAnnotations *bool `json:"trustAnnotations,omitempty"`
 	// callTimeout bounds one call. Unset: 60s.
+	// The operator's --max-call-timeout (default 1h) lowers a larger value, and says so
+	// in the message of condition Ready.
 	CallTimeout *v1.Duration `json:"callTimeout,omitempty"`
 	// maxResultBytes is the largest result that the model is shown; the rest is cut, saying so. Unset: 65536.
 	MaxResultBytes *int32 `json:"maxResultBytes,omitempty"`
@@ -78,19 +85,29 @@ func (b *AgentToolsetSpecApplyConfiguration) WithHeaders(values ...*HTTPHeaderAp
 	return b
 }
 
-// WithCredentialsRef sets the CredentialsRef field in the declarative configuration to the given value
+// WithAuth sets the Auth field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the CredentialsRef field is set to the value of the last call.
-func (b *AgentToolsetSpecApplyConfiguration) WithCredentialsRef(value *SecretKeyReferenceApplyConfiguration) *AgentToolsetSpecApplyConfiguration {
-	b.CredentialsRef = value
+// If called multiple times, the Auth field is set to the value of the last call.
+func (b *AgentToolsetSpecApplyConfiguration) WithAuth(value *AuthApplyConfiguration) *AgentToolsetSpecApplyConfiguration {
+	b.Auth = value
 	return b
 }
 
-// WithCABundle sets the CABundle field in the declarative configuration to the given value
+// WithCABundle adds the given value to the CABundle field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the CABundle field.
+func (b *AgentToolsetSpecApplyConfiguration) WithCABundle(values ...byte) *AgentToolsetSpecApplyConfiguration {
+	for i := range values {
+		b.CABundle = append(b.CABundle, values[i])
+	}
+	return b
+}
+
+// WithCABundleRef sets the CABundleRef field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the CABundle field is set to the value of the last call.
-func (b *AgentToolsetSpecApplyConfiguration) WithCABundle(value string) *AgentToolsetSpecApplyConfiguration {
-	b.CABundle = &value
+// If called multiple times, the CABundleRef field is set to the value of the last call.
+func (b *AgentToolsetSpecApplyConfiguration) WithCABundleRef(value *CABundleReferenceApplyConfiguration) *AgentToolsetSpecApplyConfiguration {
+	b.CABundleRef = value
 	return b
 }
 

@@ -18,6 +18,8 @@ import (
 //
 // AgentTranscript is one segment of a task's journal: what was said and done, in order. The operator writes it, and nobody
 // else should; it goes when its task goes.
+//
+// It is not in category agentloop: whoever may not read transcripts could not list the category at all.
 type AgentTranscriptApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

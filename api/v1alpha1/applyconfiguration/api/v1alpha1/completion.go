@@ -13,7 +13,8 @@ import (
 //
 // Completion says how a task is found to be done.
 type CompletionApplyConfiguration struct {
-	// strategy says who decides.
+	// strategy says who decides. Signal: the agent, by a signal. Judge: a second model, after each turn without tool calls.
+	// SignalThenJudge: the agent, and a second model must confirm it.
 	Strategy *apiv1alpha1.CompletionStrategy `json:"strategy,omitempty"`
 	// judge is the second model of the strategies Judge and SignalThenJudge. Strategy Signal, the default, takes none.
 	Judge *JudgeApplyConfiguration `json:"judge,omitempty"`

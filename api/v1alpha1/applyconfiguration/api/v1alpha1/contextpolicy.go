@@ -13,9 +13,11 @@ import (
 //
 // ContextPolicy says what the model is shown of earlier turns.
 type ContextPolicyApplyConfiguration struct {
-	// mode of the context.
+	// mode of the context. Accumulate: the conversation is kept, and compacted when it nears the model's context window. Fresh: each
+	// turn starts from the prompt and the progress log.
 	Mode *apiv1alpha1.ContextMode `json:"mode,omitempty"`
-	// progressLog shows, in mode Fresh, a short log of the earlier turns. What a human answered is shown in any case. Default true.
+	// progressLog shows, in mode Fresh, a short log of the earlier turns, and is refused in any other. What a human answered is
+	// shown in any case. Default true.
 	ProgressLog *bool `json:"progressLog,omitempty"`
 }
 

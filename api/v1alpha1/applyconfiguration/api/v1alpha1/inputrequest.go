@@ -14,9 +14,9 @@ import (
 //
 // InputRequest is an open question.
 type InputRequestApplyConfiguration struct {
-	// id names the question; spec.resumeInputID may repeat it.
+	// id names the question, for spec.resumeInputID.
 	ID *string `json:"id,omitempty"`
-	// kind of the question.
+	// kind of the question. Question: the agent asks something. Approval: tool calls wait for a yes or no.
 	Kind *apiv1alpha1.InputRequestKind `json:"kind,omitempty"`
 	// question in the agent's words, at most 4096 bytes.
 	Question *string `json:"question,omitempty"`

@@ -27,7 +27,8 @@ type ModelParametersApplyConfiguration struct {
 	Stop []string `json:"stop,omitempty"`
 	// maxOutputTokens caps a single reply.
 	MaxOutputTokens *int64 `json:"maxOutputTokens,omitempty"`
-	// reasoningEffort of models that think before they answer.
+	// reasoningEffort of models that think before they answer. None: not at all. Minimal, Low, Medium, High: ever more, at ever
+	// more cost. Unset: as much as the provider does by default.
 	ReasoningEffort *apiv1alpha1.ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 

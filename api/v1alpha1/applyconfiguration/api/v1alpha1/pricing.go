@@ -9,6 +9,8 @@ package v1alpha1
 //
 // Pricing is the price per million tokens, as decimal strings of one currency.
 type PricingApplyConfiguration struct {
+	// currency is the ISO 4217 code of the prices, such as `EUR`. What was paid in two currencies is never added up.
+	Currency *string `json:"currency,omitempty"`
 	// inputPerMillion is the price of a million input tokens that were not cached.
 	InputPerMillion *string `json:"inputPerMillion,omitempty"`
 	// cachedInputPerMillion is the price of a million cached input tokens. Unset: inputPerMillion.
@@ -21,6 +23,14 @@ type PricingApplyConfiguration struct {
 // apply.
 func Pricing() *PricingApplyConfiguration {
 	return &PricingApplyConfiguration{}
+}
+
+// WithCurrency sets the Currency field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Currency field is set to the value of the last call.
+func (b *PricingApplyConfiguration) WithCurrency(value string) *PricingApplyConfiguration {
+	b.Currency = &value
+	return b
 }
 
 // WithInputPerMillion sets the InputPerMillion field in the declarative configuration to the given value

@@ -15,7 +15,7 @@ import (
 type ScriptApplyConfiguration struct {
 	// replies in order.
 	Replies []ScriptedReplyApplyConfiguration `json:"replies,omitempty"`
-	// atEnd says what follows the last reply.
+	// atEnd says what follows the last reply. RepeatLast: the last reply is given again and again. Fail: every further call fails.
 	AtEnd *apiv1alpha1.ScriptEnd `json:"atEnd,omitempty"`
 }
 

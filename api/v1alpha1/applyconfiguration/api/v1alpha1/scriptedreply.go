@@ -20,9 +20,12 @@ type ScriptedReplyApplyConfiguration struct {
 	ToolCalls []ScriptedToolCallApplyConfiguration `json:"toolCalls,omitempty"`
 	// usage that the reply reports. Unset: none, so that it is estimated.
 	Usage *ScriptedUsageApplyConfiguration `json:"usage,omitempty"`
-	// delay before the reply, such as `1s`.
+	// delay before the reply, such as `1s`. The operator's --max-call-timeout (default 1h) lowers a larger value, and says so in
+	// the message of condition Ready.
 	Delay *v1.Duration `json:"delay,omitempty"`
-	// error fails the call instead.
+	// error fails the call instead. RateLimited: like status 429, tried again. Unavailable: like 503, tried again.
+	// AuthenticationFailed: like 401. ContextWindowExceeded: the conversation is too long; tried again once, compacted.
+	// Refused: the model or a policy refuses. InvalidRequest: like 400.
 	Error *apiv1alpha1.ScriptedError `json:"error,omitempty"`
 }
 

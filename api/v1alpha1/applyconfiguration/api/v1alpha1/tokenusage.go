@@ -19,9 +19,11 @@ type TokenUsageApplyConfiguration struct {
 	TotalTokens *int64 `json:"totalTokens,omitempty"`
 	// estimated says that the provider did not report the usage of at least one call, so it was estimated.
 	Estimated *bool `json:"estimated,omitempty"`
-	// cost by the pricing of the AgentModel, and of the judge's for what the judge used: an exact decimal in their currency.
-	// Empty when one of them has no pricing.
+	// cost by the pricing of the AgentModel, and of the judge's for what the judge used: an exact decimal in currency.
+	// Empty when one of them has no pricing, or their currencies differ.
 	Cost *string `json:"cost,omitempty"`
+	// currency of cost, as an ISO 4217 code. Empty without cost.
+	Currency *string `json:"currency,omitempty"`
 }
 
 // TokenUsageApplyConfiguration constructs a declarative configuration of the TokenUsage type for use with
@@ -75,5 +77,13 @@ func (b *TokenUsageApplyConfiguration) WithEstimated(value bool) *TokenUsageAppl
 // If called multiple times, the Cost field is set to the value of the last call.
 func (b *TokenUsageApplyConfiguration) WithCost(value string) *TokenUsageApplyConfiguration {
 	b.Cost = &value
+	return b
+}
+
+// WithCurrency sets the Currency field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Currency field is set to the value of the last call.
+func (b *TokenUsageApplyConfiguration) WithCurrency(value string) *TokenUsageApplyConfiguration {
+	b.Currency = &value
 	return b
 }
