@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// What one event may hold, in bytes of JSON, so that none nears what the journal's store takes (512 KiB). The number of
-// blocks and calls is bounded because each takes some 50 bytes beside its text.
+// What one event may hold, in bytes of JSON, so that none passes what the journal's store takes (512 KiB). The number of
+// blocks and calls is bounded because each takes some 50 bytes beside its text. The result that satisfies an output schema stands
+// in the reply's event once more, and takes twice MaxOutputBytes at the most.
 const (
 	maxTextBytes    = 128 << 10
-	maxReasonBytes  = 96 << 10
+	maxReasonBytes  = 88 << 10
 	maxCallsBytes   = 160 << 10
 	maxNamesBytes   = 36 << 10  // of all calls, with their ids: the longest ones in plain letters have room
 	maxResultsBytes = 320 << 10 // the agent's list may be in the same event

@@ -33,16 +33,19 @@ func TestEveryReplyFitsTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			huge := strings.Repeat(unit, 1<<18/len(unit))
 			r := Reply{RequestID: huge, Model: huge, Finish: FinishStop}
-			for range 3 {
-				r.Blocks = append(r.Blocks, Block{Kind: BlockReasoning, Text: huge, Opaque: huge}, Block{Kind: BlockText, Text: huge, Opaque: huge})
+			for range maxReplyBlocks { // the first ones take the room, and all take their names
+				r.Blocks = append(r.Blocks, Block{Kind: BlockReasoning, Text: huge[:600], Opaque: "o"}, Block{Kind: BlockText, Text: huge[:600], Opaque: "o"})
 			}
+			r.Blocks = append(r.Blocks[:maxReplyBlocks-2], Block{Kind: BlockReasoning, Text: huge, Opaque: huge}, Block{Kind: BlockText, Text: huge, Opaque: huge})
 			long := huge[:3000]
 			for range maxReplyCalls {
 				r.ToolCalls = append(r.ToolCalls, ToolCall{ID: long, Name: long, Arguments: long, Opaque: long})
 			}
 			r.ToolCalls = append([]ToolCall{{ID: huge, Name: huge, Arguments: huge, Opaque: huge}}, r.ToolCalls...)
 			normalise(&r)
-			if n := size(t, Event{Time: time.Now(), ModelReplied: &ModelReplied{Purpose: PurposeTurn, Reply: r}}); n > storeLimit {
+			// The result stands there once more; as JSON within JSON it takes twice its bytes at the most.
+			e := ModelReplied{Purpose: PurposeTurn, Reply: r, NeedApproval: callIDs(r.ToolCalls), Output: &OutputCheck{JSON: strings.Repeat(`\\`, MaxOutputBytes/2)}}
+			if n := size(t, Event{Time: time.Now(), ModelReplied: &e}); n > storeLimit {
 				t.Errorf("the event takes %d bytes", n)
 			}
 			results := make([]ToolResult, maxReplyCalls)

@@ -72,6 +72,7 @@ func (e *Engine) replied(s *State, sp *Spec, a Action, req *Request, reply *Repl
 		return []Event{{ModelReplied: r}, ev}, nil
 	case PurposeTurn:
 		r.RequestBytes = sizeOf(req)
+		r.Output, r.StopWhen = checkOutput(sp, reply), checkStop(s, sp, reply)
 		for _, c := range reply.ToolCalls {
 			if t, ok := sp.tool(c.Name); ok && t.RequireApproval && !IsBuiltin(c.Name) && !truncated(reply) && argumentsFault(c) == "" {
 				r.NeedApproval = append(r.NeedApproval, c.ID)

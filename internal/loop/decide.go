@@ -2,9 +2,11 @@ package loop
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/agentloop-dev/agenttask-operator/internal/loop/eval"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop/signal"
 )
 
@@ -92,19 +94,24 @@ func afterTurn(s *State, sp *Spec, now time.Time) Action {
 			ID: questionID(s, QuestionInput), Kind: QuestionInput, Question: t.signal.Payload, InputHash: HashInput(sp.ResumeInput),
 		}})
 	}
-	claimed := t.signal.Kind == signal.Complete
-	outputErr := sp.checkOutput(s)
-	if claimed && sp.Strategy != StrategyJudge && sp.Strategy != StrategySignalThenJudge && outputErr == nil {
-		return completed(s, sp, t.signal.Payload, "The agent signalled that it is done.")
+	claimed, stops := t.signal.Kind == signal.Complete, t.stops(sp)
+	output, outputErr := t.result(sp)
+	switch {
+	case errors.Is(outputErr, eval.ErrTooMuchWork) && (claimed || stops || sp.Strategy == StrategyJudge && len(t.reply.ToolCalls) == 0):
+		return finish(ExitError, CauseInvalidOutputSchema, "spec.outputSchema cannot be used, since "+outputErr.Error()+". Create the task anew with a simpler one.")
+	case claimed && sp.Strategy != StrategyJudge && sp.Strategy != StrategySignalThenJudge && outputErr == nil:
+		return t.completed(output, "The agent signalled that it is done.")
 	}
 	if a, ok := limit(s, sp, now); ok {
 		return a
 	}
-	if a, ok := stopWhen(s, sp, outputErr); ok {
-		return a
+	if stops && outputErr == nil {
+		return t.completed(output, "spec.completion.stopWhen is true.")
 	}
-	if a, ok := judge(s, sp, now, claimed, outputErr); ok {
-		return a
+	if outputErr == nil {
+		if a, ok := judge(s, sp, now, claimed, output); ok {
+			return a
+		}
 	}
 	if sp.NoProgressTurns > 0 && s.Repeats >= sp.NoProgressTurns {
 		return stopFor(s, sp, now, ExitNoProgress, fmt.Sprintf(
@@ -116,27 +123,12 @@ func afterTurn(s *State, sp *Spec, now time.Time) Action {
 	return nextTurn(s, sp, now)
 }
 
-// stopWhen evaluates the task's own predicate.
-func stopWhen(s *State, sp *Spec, outputErr error) (Action, bool) {
-	if sp.StopWhen == nil || outputErr != nil || !evidence(&s.turn.reply) {
-		return Action{}, false
-	}
-	hit, err := sp.StopWhen.Eval(predicateInput(s))
-	switch {
-	case err != nil:
-		return finish(ExitError, CauseInvalidStopWhen, "spec.completion.stopWhen failed: "+err.Error()), true
-	case hit:
-		return completed(s, sp, s.turn.signal.Payload, "spec.completion.stopWhen is true."), true
-	}
-	return Action{}, false
-}
-
 // judge asks the second model, or follows what it said.
-func judge(s *State, sp *Spec, now time.Time, claimed bool, outputErr error) (Action, bool) {
+func judge(s *State, sp *Spec, now time.Time, claimed bool, output string) (Action, bool) {
 	t := s.turn
 	due := (sp.Strategy == StrategyJudge && len(t.reply.ToolCalls) == 0) ||
 		(claimed && (sp.Strategy == StrategySignalThenJudge || sp.Strategy == StrategyJudge))
-	if !due || outputErr != nil || !evidence(&t.reply) {
+	if !due || !evidence(&t.reply) {
 		return Action{}, false
 	}
 	switch {
@@ -146,7 +138,7 @@ func judge(s *State, sp *Spec, now time.Time, claimed bool, outputErr error) (Ac
 		}
 		return costly(s, sp, now, PurposeJudge), true
 	case t.verdict.Answered:
-		return completed(s, sp, t.signal.Payload, "The judge found the request answered."), true
+		return t.completed(output, "The judge found the request answered."), true
 	}
 	return Action{}, false // the reasoning becomes the nudge
 }

@@ -23,7 +23,6 @@ const (
 	CauseEndpointRefused           Cause = "EndpointRefused"
 	CauseInvalidStopWhen           Cause = "InvalidStopWhen"
 	CauseInvalidOutputSchema       Cause = "InvalidOutputSchema"
-	CauseOutputSchemaViolated      Cause = "OutputSchemaViolated"
 	CauseTurnCrashed               Cause = "TurnCrashed"
 	CauseInternalError             Cause = "InternalError"
 )

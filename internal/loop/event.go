@@ -70,6 +70,30 @@ type ModelReplied struct {
 	RequestBytes int64 `json:"requestBytes,omitempty"`
 	// NeedApproval are the ids of the calls that wait for a human.
 	NeedApproval []string `json:"needApproval,omitempty"`
+	// Output is what the task's output schema says of a turn's reply, StopWhen what its stopWhen says. Nil where there is none.
+	Output   *OutputCheck `json:"output,omitempty"`
+	StopWhen *StopCheck   `json:"stopWhen,omitempty"`
+}
+
+// OutputCheck is a reply held against an output schema.
+type OutputCheck struct {
+	// Schema is the digest of the schema.
+	Schema string `json:"schema"`
+	// JSON is the result that satisfies it.
+	JSON string `json:"json,omitempty"`
+	// Fault is what is wrong with the reply's result, for the model.
+	Fault string `json:"fault,omitempty"`
+	// TooMuchWork: the schema is at fault, and no reply can be held against it.
+	TooMuchWork bool `json:"tooMuchWork,omitempty"`
+}
+
+// StopCheck is stopWhen evaluated over a turn.
+type StopCheck struct {
+	// Expression is the digest of the expression.
+	Expression string `json:"expression"`
+	True       bool   `json:"true,omitempty"`
+	// Fault is why it is neither true nor false of this turn. It counts as false.
+	Fault string `json:"fault,omitempty"`
 }
 
 // ModelFailed: a model call gave no whole reply. What it is known or estimated to have cost counts.

@@ -124,7 +124,7 @@ func (s *State) applyReplied(r *ModelReplied) {
 	}
 	texts := r.Reply.Texts()
 	s.unread = append(s.unread, texts)
-	t := &turn{reply: r.Reply, wrapUp: r.Purpose == PurposeWrapUp}
+	t := &turn{reply: r.Reply, wrapUp: r.Purpose == PurposeWrapUp, output: r.Output, stopWhen: r.StopWhen}
 	s.turn = t
 	if t.wrapUp {
 		return

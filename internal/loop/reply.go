@@ -2,11 +2,10 @@ package loop
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/agentloop-dev/agenttask-operator/internal/loop/eval"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop/signal"
 )
 
@@ -54,69 +53,17 @@ func refused(r *Reply) (Action, bool) {
 	return Action{}, false
 }
 
-// completed ends the task as a success.
-func completed(s *State, sp *Spec, summary, message string) Action {
-	f := Finished{Reason: ExitCompleted, Message: message, Summary: Cut(summary, MaxSummaryBytes)}
-	if sp.Output != nil {
-		f.Output, _ = structuredOutput(s, sp)
-	}
-	return emit(Event{Finished: &f})
+// completed ends the task as a success. The output is the result that satisfies the output schema, empty without one.
+func (t *turn) completed(output, message string) Action {
+	return emit(Event{Finished: &Finished{Reason: ExitCompleted, Message: message, Summary: Cut(t.signal.Payload, MaxSummaryBytes), Output: output}})
 }
 
 // Sizes of what the status shows, in bytes.
 const (
 	MaxSummaryBytes  = 4096
-	MaxOutputBytes   = 32768
+	MaxOutputBytes   = eval.MaxJSONBytes
 	MaxQuestionBytes = 4096
 )
-
-// checkOutput tells why the reply does not hold what the output schema asks for, nil when it does or nothing is asked.
-func (sp *Spec) checkOutput(s *State) error {
-	if sp.Output == nil {
-		return nil
-	}
-	_, err := structuredOutput(s, sp)
-	return err
-}
-
-// structuredOutput finds the JSON that a reply gives as its result: the output argument of task_complete, else the text of
-// the completion signal, else the reply's text.
-func structuredOutput(s *State, sp *Spec) (string, error) {
-	if s.turn == nil {
-		return "", fmt.Errorf("there is no reply yet")
-	}
-	var candidates []string
-	for _, c := range slices.Backward(s.turn.reply.ToolCalls) { // the last completion is the one that counts
-		var a completeArgs
-		if c.Name == ToolTaskComplete && decodeArgs(c.Arguments, &a) == nil && len(a.Output) > 0 {
-			candidates = append(candidates, string(a.Output))
-			var text string // models like to put JSON into a JSON string
-			if json.Unmarshal(a.Output, &text) == nil {
-				candidates = append(candidates, text)
-			}
-			break
-		}
-	}
-	candidates = append(candidates, s.turn.signal.Payload)
-	for _, t := range slices.Backward(s.turn.reply.Texts()) {
-		candidates = append(candidates, signal.Strip(t))
-	}
-	err := fmt.Errorf("the reply has no JSON: give it as the argument output of %s, or as the only text of the reply", ToolTaskComplete)
-	for _, c := range candidates {
-		c = unfence(c)
-		if !json.Valid([]byte(c)) {
-			continue
-		}
-		if len(c) > MaxOutputBytes {
-			err = fmt.Errorf("the JSON has %d bytes, at most %d are kept: make it shorter", len(c), MaxOutputBytes)
-			continue
-		}
-		if err = sp.Output.Validate(c); err == nil {
-			return c, nil
-		}
-	}
-	return "", err
-}
 
 // unfence takes the JSON out of a fenced code block, if the text is nothing else.
 func unfence(text string) string {

@@ -103,5 +103,5 @@ func (sp *Spec) outputSchema() json.RawMessage {
 	if sp.Output == nil {
 		return nil
 	}
-	return sp.Output.raw
+	return sp.Output.Raw
 }

@@ -108,6 +108,8 @@ type turn struct {
 	returned     bool // the results are in
 	results      []ToolResult
 	verdict      *Verdict
+	output       *OutputCheck
+	stopWhen     *StopCheck
 	over         bool // nudged or answered: the next turn is due
 	wrapUp       bool
 }

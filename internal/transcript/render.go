@@ -111,6 +111,12 @@ func (r *renderer) replied(e *loop.Event, m *loop.ModelReplied) {
 		r.text("call "+c.ID, strings.TrimSpace(c.Name+" "+c.Arguments))
 	}
 	r.text("needs approval", strings.Join(m.NeedApproval, ", "))
+	if o := m.Output; o != nil {
+		r.text("result", o.Fault)
+	}
+	if s := m.StopWhen; s != nil {
+		r.text("stopWhen", s.Fault)
+	}
 }
 
 func (r *renderer) failed(e *loop.Event, f *loop.ModelFailed) {

@@ -93,5 +93,7 @@ func sampleReply() *loop.ModelReplied {
 		},
 		RequestBytes: 3210,
 		NeedApproval: []string{"call-2"},
+		Output:       &loop.OutputCheck{Schema: "9f2c41d07a6b35e8c1d4f0a2", JSON: `{"causes":2}`, Fault: "at '/causes': got string, want integer", TooMuchWork: true},
+		StopWhen:     &loop.StopCheck{Expression: "03ab7c5d9e1f24680bdf1357", True: true, Fault: "index out of bounds: 0"},
 	}
 }
