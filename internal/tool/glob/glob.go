@@ -5,6 +5,7 @@
 package glob
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -23,12 +24,38 @@ func Check(patterns ...string) error {
 	return nil
 }
 
-// Any tells whether one of the patterns matches the whole name. A malformed pattern matches nothing: Check first.
-func Any(patterns []string, name string) bool {
+// MaxWork bounds what one Matcher compares, in bytes of pattern against bytes of name: 50 ms at the worst. A user writes the
+// patterns, and may write the server that names the tools as well.
+const MaxWork = 20_000_000
+
+// Matcher matches names, up to MaxWork. The zero value is ready. It is not safe for concurrent use.
+type Matcher struct{ work int }
+
+// Any tells whether one of the patterns matches the whole name. A malformed pattern matches nothing: Check first. Once the
+// work is used up nothing matches any more: ask Err before the matches are used.
+func (m *Matcher) Any(patterns []string, name string) bool {
+	name = flat(name)
 	for _, p := range patterns {
-		if ok, err := path.Match(flat(p), flat(name)); ok && err == nil {
+		if m.work += work(p, name); m.work > MaxWork {
+			return false
+		}
+		if ok, err := path.Match(flat(p), name); ok && err == nil {
 			return true
 		}
 	}
 	return false
+}
+
+// Err tells whether the work was used up.
+func (m *Matcher) Err() error {
+	if m.work > MaxWork {
+		return errors.New("comparing the globs with all tools takes too long: write fewer, or begin them with the first letters of a tool's name instead of *")
+	}
+	return nil
+}
+
+// work is what path.Match compares at the most: what comes after a star, at each place of the name.
+func work(pattern, name string) int {
+	_, rest, _ := strings.Cut(pattern, "*")
+	return len(pattern) + len(name)*len(strings.TrimRight(rest, "*"))
 }

@@ -29,7 +29,7 @@ func TestAny(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Any(tc.patterns, tc.name); got != tc.want {
+			if got := new(Matcher).Any(tc.patterns, tc.name); got != tc.want {
 				t.Errorf("%s: Any(%q, %q) = %v", tc.reason, tc.patterns, tc.name, got)
 			}
 		})
@@ -43,6 +43,55 @@ func TestCheckNamesTheBadPattern(t *testing.T) {
 	for _, bad := range []string{"[", "a[b", `a\`, "x/[a"} {
 		if err := Check("*", bad); err == nil || !strings.Contains(err.Error(), strconv.Quote(bad)) {
 			t.Errorf("Check(%q) does not name it: %v", bad, err)
+		}
+	}
+}
+
+// The worst patterns against the longest names: some comparisons are made, and then none.
+func TestMatchingHasABound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason, pattern, name string
+		most                  int
+	}{
+		"OneStar":   {"each place of the name is tried", "*" + strings.Repeat("a", 254) + "b", strings.Repeat("a", 256), 400},
+		"Classes":   {"a class is read again at each place", "*" + strings.Repeat("[bcdfghijkla]", 19), strings.Repeat("a", 256), 400},
+		"ManyStars": {"each star tries", strings.Repeat("*a", 127) + "b", strings.Repeat("a", 256), 400},
+		"LongName":  {"a name is as long as a server likes", "*ab", strings.Repeat("a", 8<<20), 2},
+		"NoStar":    {"a pattern is read to its end", strings.Repeat("a", 256), strings.Repeat("a", 255), 80_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var m Matcher
+			n := 0
+			for ; m.Err() == nil && n <= tc.most; n++ {
+				m.Any([]string{tc.pattern}, tc.name)
+			}
+			if n > tc.most {
+				t.Errorf("%s: after %d comparisons the work is not used up", tc.reason, n)
+			}
+			if m.Any([]string{"*"}, "x") {
+				t.Error("it matches after its work was used up")
+			}
+		})
+	}
+}
+
+// Many patterns and many tools are no trouble as long as they are such as people write.
+func TestOrdinaryGlobsAreFarFromTheBound(t *testing.T) {
+	var m Matcher
+	for tool := range 500 {
+		for pattern := range 64 {
+			m.Any([]string{"files_" + strconv.Itoa(pattern) + "_*", "*_delete"}, "files_read_number_"+strconv.Itoa(tool))
+		}
+	}
+	if m.work > MaxWork/2 {
+		t.Errorf("%d of %d", m.work, MaxWork)
+	}
+}
+
+func BenchmarkWorstGlobs(b *testing.B) {
+	for b.Loop() {
+		for m := (Matcher{}); m.Err() == nil; {
+			m.Any([]string{"*" + strings.Repeat("[bcdfghijkla]", 19)}, strings.Repeat("a", 256))
 		}
 	}
 }

@@ -153,10 +153,14 @@ func (e *entry) discover(f *flight) {
 			old.retire()
 		}
 	}
+	var offered []Tool
+	if err == nil {
+		offered, err = describe(e.cfg, tools)
+	}
 	if err != nil && sess != nil {
 		sess.retire()
 	}
-	e.finish(f, sess, changes, tools, err, ex)
+	e.finish(f, sess, changes, offered, err, ex)
 }
 
 func (e *entry) connect(ctx context.Context) (*session, *exchange, error) {
@@ -168,7 +172,7 @@ func (e *entry) connect(ctx context.Context) (*session, *exchange, error) {
 }
 
 // finish keeps what a discovery found, and lets its callers go on.
-func (e *entry) finish(f *flight, s *session, changes uint64, tools []listed, err error, ex *exchange) {
+func (e *entry) finish(f *flight, s *session, changes uint64, tools []Tool, err error, ex *exchange) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer close(f.done)
@@ -187,7 +191,7 @@ func (e *entry) finish(f *flight, s *session, changes uint64, tools []listed, er
 		e.lastErr = f.err
 		return
 	}
-	e.sess, e.list, e.listedAt, e.listedOf = s, describe(e.cfg, tools), e.pool.now(), changes
+	e.sess, e.list, e.listedAt, e.listedOf = s, tools, e.pool.now(), changes
 	e.failures, e.retryAt, e.lastErr = 0, time.Time{}, nil
 }
 
@@ -195,7 +199,7 @@ func (e *entry) why(err error, ex *exchange) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer within " + e.cfg.ConnectTimeout.String()
-	case errors.Is(err, errEndlessList), errors.Is(err, errLongList):
+	case errors.Is(err, errEndlessList), errors.Is(err, errLongList), errors.Is(err, errGlobs):
 		return err.Error()
 	}
 	return reasonOf(err, ex.facts())

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,17 +84,49 @@ func TestServerThatHangsOnInitializeIsGivenUpAndLeftAlone(t *testing.T) {
 	}
 }
 
-// Its tools would be held for as long as it is used, and sent with every request.
+// Its tools would be held for as long as it is used, and sent with every request. Schemas of tools have no other bound: the
+// operator passes them on, and compiles and evaluates none.
 func TestServerWhoseListIsHugeIsGivenUp(t *testing.T) {
+	half := strings.Repeat("x", maxListBytes/2)
+	for name, tool := range map[string]sdk.Tool{
+		"descriptions": {Description: half, InputSchema: map[string]any{"type": "object"}},
+		"schemas":      {InputSchema: map[string]any{"type": "object", "description": half}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
+			for i := range 3 {
+				tool.Name = fmt.Sprint("t", i)
+				s.AddTool(&sdk.Tool{Name: tool.Name, Description: tool.Description, InputSchema: tool.InputSchema},
+					func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return nil, nil })
+			}
+			p := newPool(t)
+			_, err := p.Tools(t.Context(), "k", serve(t, handlerOf(s, nil)))
+			if err == nil || !strings.Contains(err.Error(), "takes more than 8 MiB") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A toolset's globs that take too long make it unavailable, and say so; a task's are the task's to correct.
+func TestGlobsThatTakeTooLongAreToldToTheirAuthor(t *testing.T) {
 	s := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
-	for i := range 3 {
-		s.AddTool(&sdk.Tool{Name: fmt.Sprint("t", i), Description: strings.Repeat("x", maxListBytes/2), InputSchema: map[string]any{"type": "object"}},
+	for i := range 50 {
+		s.AddTool(&sdk.Tool{Name: fmt.Sprintf("%s%02d", strings.Repeat("a", 120), i), InputSchema: map[string]any{"type": "object"}},
 			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return nil, nil })
 	}
+	cfg := serve(t, handlerOf(s, nil))
+	globs := slices.Repeat([]string{"*" + strings.Repeat("a", 100) + "b"}, 64)
 	p := newPool(t)
-	_, err := p.Tools(t.Context(), "k", serve(t, handlerOf(s, nil)))
-	if err == nil || !strings.Contains(err.Error(), "takes more than 8 MiB") {
-		t.Errorf("got %v", err)
+	_, err := p.Resolve(t.Context(), []Source{{Key: "k", Config: cfg, TaskAllow: globs}}, nil)
+	var unavailable *UnavailableError
+	if err == nil || errors.As(err, &unavailable) || !strings.Contains(err.Error(), `toolset "ts": allow: comparing the globs`) {
+		t.Errorf("the task's: %v", err)
+	}
+	cfg.Deny = globs
+	_, err = p.Tools(t.Context(), "denied", cfg)
+	if !errors.As(err, &unavailable) || !strings.Contains(err.Error(), "spec.allow, spec.deny or spec.approvalTools: comparing the globs") {
+		t.Errorf("the toolset's: %v", err)
 	}
 }
 

@@ -49,7 +49,7 @@ var _ loop.Toolbox = (*Set)(nil)
 // whatever the policy says; one that is not in pinned follows the policy.
 //
 // When required toolsets are not available the error is their *UnavailableError, joined. Any other error is ctx's end, or
-// a TaskAllow that is no glob.
+// a TaskAllow that is no glob or takes too much work.
 func (p *Pool) Resolve(ctx context.Context, sources []Source, pinned map[string]string) (*Set, error) {
 	type answer struct {
 		tools []Tool
@@ -66,6 +66,7 @@ func (p *Pool) Resolve(ctx context.Context, sources []Source, pinned map[string]
 
 	set := &Set{Digests: map[string]string{}, pool: p, routes: map[string]route{}}
 	var missing []error
+	var globs glob.Matcher
 	for i, src := range sources {
 		var unavailable *UnavailableError
 		switch err := answers[i].err; {
@@ -80,7 +81,10 @@ func (p *Pool) Resolve(ctx context.Context, sources []Source, pinned map[string]
 			if err := glob.Check(src.TaskAllow...); err != nil {
 				return nil, fmt.Errorf("toolset %q: allow: %w", src.Config.Name, err)
 			}
-			set.add(src, answers[i].tools, pinned)
+			set.add(&globs, src, answers[i].tools, pinned)
+			if err := globs.Err(); err != nil {
+				return nil, fmt.Errorf("toolset %q: allow: %w", src.Config.Name, err)
+			}
 		}
 	}
 	if len(missing) > 0 {
@@ -89,9 +93,9 @@ func (p *Pool) Resolve(ctx context.Context, sources []Source, pinned map[string]
 	return set, nil
 }
 
-func (s *Set) add(src Source, tools []Tool, pinned map[string]string) {
+func (s *Set) add(globs *glob.Matcher, src Source, tools []Tool, pinned map[string]string) {
 	for _, t := range tools {
-		if len(src.TaskAllow) > 0 && !glob.Any(src.TaskAllow, t.ServerName) {
+		if len(src.TaskAllow) > 0 && !globs.Any(src.TaskAllow, t.ServerName) {
 			continue
 		}
 		def := t.Definition

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -41,12 +43,17 @@ func listing(tools []*sdk.Tool) []listed {
 	return out
 }
 
+// maxServerName is the longest name that a tool may have at its server: what AgentToolset.status can list. A tool with a
+// longer one is not offered.
+const maxServerName = 256
+
 // describe turns a server's list into the toolset's tools, sorted by the server's names: an order that does not depend on
-// the server keeps a provider's prompt cache warm.
-func describe(cfg Config, all []listed) []Tool {
+// the server keeps a provider's prompt cache warm. The error says that the toolset's globs take too much work.
+func describe(cfg Config, all []listed) ([]Tool, error) {
+	var globs glob.Matcher
 	tools := make([]Tool, 0, len(all))
 	for _, t := range all {
-		if t.Name == "" || !allowed(cfg, t.Name) {
+		if t.Name == "" || len(t.Name) > maxServerName || !allowed(&globs, cfg, t.Name) {
 			continue
 		}
 		tools = append(tools, Tool{
@@ -56,21 +63,26 @@ func describe(cfg Config, all []listed) []Tool {
 				Name:            visibleName(cfg.Name, t.Name),
 				Description:     t.Description,
 				InputSchema:     t.schema,
-				RequireApproval: needsApproval(cfg, t.Tool),
+				RequireApproval: needsApproval(&globs, cfg, t.Tool),
 				Repeatable:      repeatable(cfg, t.Annotations),
 			},
 		})
 	}
+	if err := globs.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errGlobs, err)
+	}
 	slices.SortStableFunc(tools, func(a, b Tool) int { return strings.Compare(a.ServerName, b.ServerName) })
 	// A server that lists a name twice has one tool of that name.
-	return slices.CompactFunc(tools, func(a, b Tool) bool { return a.ServerName == b.ServerName })
+	return slices.CompactFunc(tools, func(a, b Tool) bool { return a.ServerName == b.ServerName }), nil
 }
 
-func allowed(cfg Config, name string) bool {
-	if glob.Any(cfg.Deny, name) {
+var errGlobs = errors.New("spec.allow, spec.deny or spec.approvalTools")
+
+func allowed(globs *glob.Matcher, cfg Config, name string) bool {
+	if globs.Any(cfg.Deny, name) {
 		return false
 	}
-	return len(cfg.Allow) == 0 || glob.Any(cfg.Allow, name)
+	return len(cfg.Allow) == 0 || globs.Any(cfg.Allow, name)
 }
 
 // schemaOf is the tool's input schema as JSON with sorted keys, nil where the server gives none.
@@ -105,8 +117,8 @@ func digest(t *sdk.Tool, schema json.RawMessage) string {
 }
 
 // needsApproval is the policy of RequireApproval and ApprovalTools.
-func needsApproval(cfg Config, t *sdk.Tool) bool {
-	if glob.Any(cfg.ApprovalTools, t.Name) {
+func needsApproval(globs *glob.Matcher, cfg Config, t *sdk.Tool) bool {
+	if globs.Any(cfg.ApprovalTools, t.Name) {
 		return true
 	}
 	switch cfg.RequireApproval {

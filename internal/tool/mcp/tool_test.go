@@ -1,11 +1,16 @@
 package mcp
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/glob"
 )
 
 func no() *bool  { b := false; return &b }
@@ -39,7 +44,7 @@ func TestApprovalPolicy(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{RequireApproval: tc.policy, ApprovalTools: tc.list, TrustAnnotations: tc.trust}
-			if got := needsApproval(cfg, &sdk.Tool{Name: "tool", Annotations: tc.annotations}); got != tc.want {
+			if got := needsApproval(&glob.Matcher{}, cfg, &sdk.Tool{Name: "tool", Annotations: tc.annotations}); got != tc.want {
 				t.Errorf("%s: needs approval %v, want %v", tc.reason, got, tc.want)
 			}
 		})
@@ -69,14 +74,45 @@ func TestRepeatableNeedsTrustAndAMark(t *testing.T) {
 }
 
 func TestDenyWinsOverAllow(t *testing.T) {
-	tools := []*sdk.Tool{{Name: "read_b"}, {Name: "write"}, {Name: "read_a"}, {Name: "read_secret"}, {Name: ""}, nil, {Name: "read_a"}}
+	long := strings.Repeat("n", maxServerName+1) // longer than a status can list
+	tools := []*sdk.Tool{{Name: "read_b"}, {Name: "write"}, {Name: "read_a"}, {Name: "read_secret"}, {Name: ""}, nil, {Name: "read_a"}, {Name: long}}
 	cfg := Config{Name: "ts", Allow: []string{"read_*"}, Deny: []string{"*secret*"}}
-	if got := strings.Join(toolNames(describe(cfg, listing(tools))), " "); got != "read_a read_b" {
+	if got := strings.Join(toolNames(offered(t, cfg, tools)), " "); got != "read_a read_b" {
 		t.Errorf("tools are %q", got)
 	}
 	cfg.Allow = nil
-	if got := strings.Join(toolNames(describe(cfg, listing(tools))), " "); got != "read_a read_b write" {
+	if got := strings.Join(toolNames(offered(t, cfg, tools)), " "); got != "read_a read_b write" {
 		t.Errorf("without allow: tools are %q", got)
+	}
+}
+
+func offered(t *testing.T, cfg Config, tools []*sdk.Tool) []Tool {
+	t.Helper()
+	out, err := describe(cfg, listing(tools))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The worst globs that a toolset can have, against the longest list of the longest names: the list is refused before that takes
+// minutes, and as a whole, so that nothing that is denied gets through.
+func TestGlobsThatTakeTooLongRefuseTheList(t *testing.T) {
+	var tools []*sdk.Tool
+	for i := range maxTools {
+		tools = append(tools, &sdk.Tool{Name: fmt.Sprintf("%s%05d", strings.Repeat("a", maxServerName-5), i)})
+	}
+	globs := slices.Repeat([]string{"*" + strings.Repeat("a", 127) + "b"}, 128)
+	for name, cfg := range map[string]Config{
+		"allow": {Allow: globs}, "deny": {Deny: globs}, "approvalTools": {ApprovalTools: globs}, "all": {Allow: globs, Deny: globs, ApprovalTools: globs},
+	} {
+		start := time.Now()
+		if out, err := describe(cfg, listing(tools)); err == nil || out != nil || !strings.Contains(err.Error(), "takes too long: write fewer") {
+			t.Errorf("%s: %d tools, %v", name, len(out), err)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s: it took %s", name, took)
+		}
 	}
 }
 
