@@ -97,6 +97,7 @@ func afterTurn(s *State, sp *Spec, now time.Time) Action {
 	claimed, stops := t.signal.Kind == signal.Complete, t.stops(sp)
 	output, outputErr := t.result(sp)
 	switch {
+	// It is the user's to correct, whatever else the turn has reached.
 	case errors.Is(outputErr, eval.ErrTooMuchWork) && (claimed || stops || sp.Strategy == StrategyJudge && len(t.reply.ToolCalls) == 0):
 		return finish(ExitError, CauseInvalidOutputSchema, "spec.outputSchema cannot be used, since "+outputErr.Error()+". Create the task anew with a simpler one.")
 	case claimed && sp.Strategy != StrategyJudge && sp.Strategy != StrategySignalThenJudge && outputErr == nil:

@@ -159,11 +159,13 @@ func (e *estimator) call(x ast.Expr) (steps float64, size extent) {
 	case operators.Index:
 		return steps - sum.items + sizes[1].all/400, extent{items: 2, longest: sizes[0].longest, all: 2 * sizes[0].longest}
 	case operators.Add:
-		ofLoop := args[0].Kind() == ast.IdentKind && args[0].AsIdent() == parser.HiddenAccumulatorName
-		if e.checked.GetType(x.ID()).Kind() == types.ListKind && !ofLoop {
+		if e.checked.GetType(x.ID()).Kind() != types.ListKind {
+			return steps + sum.all/32, sum
+		}
+		if args[0].Kind() != ast.IdentKind || args[0].AsIdent() != parser.HiddenAccumulatorName {
 			e.fail("it adds lists, which is not allowed")
 		}
-		return steps + sum.all/32, sum
+		return steps - sum.items, sum // a loop that makes a list
 	case overloads.Size:
 		return steps - sum.items + sum.all/100, extent{}
 	case overloads.Contains:

@@ -61,6 +61,9 @@ func (p *parts) unfold() (chain int, err error) {
 	anchors := map[string][]*jsonschema.Schema{}
 	for _, s := range p.all {
 		anchors[s.DynamicAnchor] = append(anchors[s.DynamicAnchor], s)
+		if s.RecursiveAnchor {
+			anchors[recursive] = append(anchors[recursive], s)
+		}
 	}
 	known := map[*jsonschema.Schema]*unfolding{}
 	var visit func(s *jsonschema.Schema) (*unfolding, error)
@@ -104,7 +107,11 @@ func place(s *jsonschema.Schema) string {
 	return cut(strings.TrimPrefix(s.Location, self), 200)
 }
 
-// sameValue are the subschemas that s holds its own value against.
+// recursive stands for $recursiveAnchor, which has no name.
+const recursive = "$recursiveAnchor"
+
+// sameValue are the subschemas that s holds its own value against. What a dynamic reference leads to depends on where it is
+// reached from, so it may lead to all anchors of its name.
 func sameValue(s *jsonschema.Schema, anchors map[string][]*jsonschema.Schema) []*jsonschema.Schema {
 	if s.Ref != nil && s.DraftVersion < 2019 {
 		return []*jsonschema.Schema{s.Ref} // what stands beside it is ignored
@@ -126,8 +133,11 @@ func sameValue(s *jsonschema.Schema, anchors map[string][]*jsonschema.Schema) []
 			out = append(out, one)
 		}
 	}
+	if s.RecursiveRef != nil {
+		out = append(out, anchors[recursive]...)
+	}
 	if d := s.DynamicRef; d != nil {
-		out = append(out, d.Ref) // or, where it is reached from elsewhere, another of the same name
+		out = append(out, d.Ref)
 		if d.Anchor != "" {
 			out = append(out, anchors[d.Anchor]...)
 		}

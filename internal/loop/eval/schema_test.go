@@ -70,7 +70,7 @@ func TestCompilingTakesNoMoreThanIsStated(t *testing.T) {
 	}
 	another := `"allOf":[` + list(240, func(i int) string { return fmt.Sprintf(`{"$ref":"#/c/%s0"}`, strings.Repeat("0", i)) }) +
 		`],"c":[{"allOf":[` + lots(240, `{"not":{"type":"string"}}`) + `]}]}`
-	alike := list(2400, func(i int) string { return brackets(i, 10) })
+	similar := alike(1950)
 	for name, schema := range map[string]string{
 		"many properties":                         `{"properties":{` + list(990, func(i int) string { return fmt.Sprintf(`"p%d":{"type":"string","minLength":1,"maxLength":20}`, i) }) + `}}`,
 		"many ids":                                `{"$defs":{` + list(990, func(i int) string { return fmt.Sprintf(`"p%d":{"$id":"i%d"}`, i, i) }) + `}}`,
@@ -80,9 +80,9 @@ func TestCompilingTakesNoMoreThanIsStated(t *testing.T) {
 		"references that overlap, in draft 7":     draft7 + overlapping(50),
 		"a place by many names":                   "{" + another,
 		"a place by many names, in draft 7":       draft7 + another,
-		"a list of what looks alike":              `{"required":[` + alike + `]}`,
-		"an enum of what looks alike, in draft 4": `{"$schema":"http://json-schema.org/draft-04/schema#","enum":[` + alike + `]}`,
-		"dependencies that look alike":            `{"dependentRequired":{"a":[` + alike + `]}}`,
+		"a list of what looks alike":              `{"required":[` + similar + `]}`,
+		"an enum of what looks alike, in draft 4": `{"$schema":"http://json-schema.org/draft-04/schema#","enum":[` + similar + `]}`,
+		"dependencies that look alike":            `{"dependentRequired":{"a":[` + similar + `]}}`,
 		"classes of characters":                   `{"pattern":"` + strings.Repeat(`[^\\pL\\pN]`, 409) + `"}`,
 		"many patterns":                           `{"allOf":[` + list(900, func(i int) string { return fmt.Sprintf(`{"pattern":"%d"}`, i) }) + `]}`,
 		"many faults":                             `{"properties":{` + list(990, func(i int) string { return fmt.Sprintf(`"p%d":{"type":"strig","minLength":-1}`, i) }) + `}}`,

@@ -43,24 +43,26 @@ func nested(n int, open, inner, end string) string {
 	return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
 }
 
-// brackets is one of the ways to nest pairs of brackets: the library takes them all for the same when it looks for equal items.
-func brackets(way, pairs int) string {
-	var b strings.Builder
-	b.WriteByte('[')
-	for open, left, first := 0, pairs, true; left > 0 || open > 0; way >>= 1 {
-		if left == 0 || open > 0 && way&1 == 1 {
-			b.WriteByte(']')
-			open, first = open-1, false
-			continue
-		}
-		if !first {
-			b.WriteByte(',')
-		}
-		b.WriteByte('[')
-		open, left, first = open+1, left-1, true
+// forests are all ways to nest so many pairs of brackets.
+func forests(pairs int) []string {
+	if pairs == 0 {
+		return []string{""}
 	}
-	b.WriteByte(']')
-	return b.String()
+	var out []string
+	for k := range pairs {
+		for _, inner := range forests(k) {
+			for _, rest := range forests(pairs - 1 - k) {
+				out = append(out, strings.TrimSuffix("["+inner+"],"+rest, ","))
+			}
+		}
+	}
+	return out
+}
+
+// alike are values that the library takes to be equal until it has looked at all of them, number by number.
+func alike(n int) string {
+	ways := forests(9)
+	return list(n, func(i int) string { return "[1,1,1,1," + ways[i] + "]" })
 }
 
 // worst are schemas and texts of the largest size, each the worst that one keyword can be made to do.
@@ -94,8 +96,9 @@ func worst() map[string]struct{ schema, text string } {
 		"a pattern on many texts":         {`{"items":{"allOf":[` + lots(900, `{"pattern":"(?:a{0,9}){9}b"}`) + `]}}`, "[" + lots(1200, `"aaaaaaaaaaaaaaaaaaaaaaa"`) + "]"},
 		"lengths":                         {`{"allOf":[` + lots(900, `{"minLength":1,"maxLength":5}`) + `]}`, long},
 		"a long enum":                     {`{"allOf":[` + lots(900, `{"$ref":"#/$defs/e"}`) + `],"$defs":{"e":{"enum":[` + list(8000, func(i int) string { return fmt.Sprint(i) }) + `]}}}`, ones},
-		"a const and an object":           {`{"allOf":[` + lots(900, `{"const":5}`) + `]}`, members},
-		"equal items":                     {`{"allOf":[` + lots(900, `{"uniqueItems":true}`) + `]}`, "[" + list(1200, func(i int) string { return brackets(i, 9) }) + "]"},
+		"a const and a long text":         {`{"allOf":[` + lots(450, `{"not":{"const":5}}`) + `]}`, long},
+		"equal items":                     {`{"allOf":[` + lots(900, `{"uniqueItems":true}`) + `]}`, "[" + alike(960) + "]"},
+		"equal items that are long":       {`{"allOf":[` + lots(900, `{"uniqueItems":true}`) + `]}`, "[" + long[:16_000] + `",` + long[:15_999] + `b"]`},
 		"contains":                        {`{"allOf":[` + lots(400, `{"contains":{"type":"string"},"minContains":3}`) + `]}`, ones},
 		"large numbers":                   {`{"items":{"allOf":[` + lots(400, `{"type":"number","minimum":0,"maximum":1e309,"exclusiveMinimum":-1,"multipleOf":3e-300}`) + `]}}`, huge},
 		"large integers":                  {`{"items":{"allOf":[` + lots(900, `{"type":"integer"}`) + `]}}`, huge},
