@@ -27,6 +27,16 @@ const (
 	CauseInternalError             Cause = "InternalError"
 )
 
+// RefusedCap is a cap on a reply's tokens that a provider refused as too large. Such a refusal bills nothing.
+type RefusedCap struct {
+	// Sent is the cap that the request carried.
+	Sent int64
+	// Max is the largest cap that the provider names, 0 where it names none.
+	Max int64
+	// ThisCall: the refusal follows from this call, such as the length of its input, and says nothing of the model.
+	ThisCall bool
+}
+
 // ModelError is a failed model call and what to do about it.
 type ModelError struct {
 	Cause Cause
@@ -36,6 +46,8 @@ type ModelError struct {
 	RetryAfter time.Duration
 	// Sent: the provider got the request and gave no whole answer, so it may bill what it has read.
 	Sent bool
+	// OutputCap is set where the provider refused the request's cap on the reply's tokens as too large.
+	OutputCap *RefusedCap
 	// Status is the HTTP status, 0 for none.
 	Status int
 	// Detail is one sentence in our own words: never a provider's body, a prompt, a key or a URL with a query.

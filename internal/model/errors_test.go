@@ -137,7 +137,7 @@ func TestTheFirstCodeThatSaysSomethingWins(t *testing.T) {
 }
 
 func TestTheSmallerOutputCapWins(t *testing.T) {
-	for _, c := range []struct{ request, configured, want int64 }{{0, 0, 0}, {5, 0, 5}, {0, 7, 7}, {5, 7, 5}, {9, 7, 7}, {-1, -1, 0}} {
+	for _, c := range []struct{ request, configured, want int64 }{{0, 0, 0}, {5, 0, 5}, {0, 7, 7}, {5, 7, 5}, {9, 7, 7}, {-1, -1, 0}, {1 << 40, 0, 1<<31 - 1}} {
 		if got := model.OutputCap(c.request, c.configured); got != c.want {
 			t.Errorf("%+v: got %d", c, got)
 		}

@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
 
@@ -37,10 +38,11 @@ func (c Config) Prepared() (Config, error) {
 	return c, nil
 }
 
-// OutputCap is the smaller of two caps on a reply's tokens, where 0 is none.
+// OutputCap is the smaller of two caps on a reply's tokens, where 0 is none. It fits 32 bits, which is what servers read.
 func OutputCap(request, configured int64) int64 {
-	if request > 0 && (configured <= 0 || request < configured) {
-		return request
+	smaller := max(configured, 0)
+	if request > 0 && (smaller == 0 || request < smaller) {
+		smaller = request
 	}
-	return max(configured, 0)
+	return min(smaller, math.MaxInt32)
 }

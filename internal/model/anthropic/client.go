@@ -79,17 +79,17 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 		withoutSampling(&params)
 	}
 	reply, err := c.send(ctx, params, count)
-	unsampled := reply == nil && (params.Temperature.Valid() || params.TopP.Valid()) && refusesSampling(err)
+	unsampled := reply == nil && (params.Temperature.Valid() || params.TopP.Valid()) && refusesSampling(err, params.MaxTokens)
 	if unsampled {
 		withoutSampling(&params)
 		reply, err = c.send(ctx, params, count)
 	}
-	if params.OutputConfig.Format.Schema != nil && reply == nil && refused(err) {
+	if params.OutputConfig.Format.Schema != nil && reply == nil && refused(err, params.MaxTokens) {
 		params.OutputConfig.Format = sdk.JSONOutputFormatParam{}
 		reply, err = c.send(ctx, params, count)
 	}
 	if err != nil {
-		return reply, toModelError(ctx, err)
+		return reply, toModelError(ctx, err, params.MaxTokens)
 	}
 	if unsampled {
 		c.unsampled.Store(true)
@@ -97,16 +97,21 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 	return reply, nil
 }
 
-// refused tells whether the API called the request itself invalid. What it does not like of a schema, it says in prose.
-func refused(err error) bool {
+// refused tells whether the API called the request itself invalid, for anything but its max_tokens. What it does not like of
+// a schema, it says in prose.
+func refused(err error, sent int64) bool {
 	var e *sdk.Error
-	return errors.As(err, &e) && e.StatusCode == http.StatusBadRequest && fromAPIError(e).Cause == loop.CauseModelRequestInvalid
+	if !errors.As(err, &e) || e.StatusCode != http.StatusBadRequest {
+		return false
+	}
+	why := fromAPIError(e, sent)
+	return why.Cause == loop.CauseModelRequestInvalid && why.OutputCap == nil
 }
 
 // refusesSampling tells whether the API refused the request and named a sampling parameter.
-func refusesSampling(err error) bool {
+func refusesSampling(err error, sent int64) bool {
 	var e *sdk.Error
-	return refused(err) && errors.As(err, &e) && samplingIn(e) != ""
+	return refused(err, sent) && errors.As(err, &e) && samplingIn(e) != ""
 }
 
 // send makes the request as a stream, and in one piece where the server cannot stream.

@@ -19,7 +19,7 @@ import (
 
 // toModelError converts an error of the SDK. The SDK's own text repeats URL and body, so neither it nor anything that
 // wraps it goes on.
-func toModelError(ctx context.Context, err error) *loop.ModelError {
+func toModelError(ctx context.Context, err error, sent int64) *loop.ModelError {
 	var (
 		apiErr *sdk.Error
 		syntax *json.SyntaxError
@@ -27,7 +27,7 @@ func toModelError(ctx context.Context, err error) *loop.ModelError {
 	)
 	switch {
 	case errors.As(err, &apiErr):
-		return fromAPIError(apiErr)
+		return fromAPIError(apiErr, sent)
 	case errors.As(err, &syntax), errors.As(err, &typing):
 		return model.ErrorInvalidReply(http.StatusOK, "its reply was no JSON of the Messages API")
 	case errors.Is(err, bufio.ErrTooLong):
@@ -37,8 +37,8 @@ func toModelError(ctx context.Context, err error) *loop.ModelError {
 }
 
 // fromAPIError converts what the API itself says. What matters in its prose (too long a prompt, an empty account) has no
-// type of its own.
-func fromAPIError(e *sdk.Error) *loop.ModelError {
+// type of its own. sent is the request's max_tokens.
+func fromAPIError(e *sdk.Error, sent int64) *loop.ModelError {
 	code := string(e.Type())
 	if known := model.CodeFromMessage(message(e)); known != "" && e.StatusCode != http.StatusTooManyRequests {
 		code = known
@@ -58,7 +58,7 @@ func fromAPIError(e *sdk.Error) *loop.ModelError {
 	if name := samplingIn(e); name != "" && out.Cause == loop.CauseModelRequestInvalid {
 		out.Detail = fmt.Sprintf("the provider rejected the request: it does not take its parameter %s", name)
 	}
-	return out
+	return model.NoteRefusedCap(out, message(e), sent)
 }
 
 // apiErrorOf is the API's error in a body, or an event, of an answer with a success status.

@@ -108,3 +108,27 @@ func TestRedirectToAnotherHostIsNotFollowed(t *testing.T) {
 		t.Error("the other host was asked")
 	}
 }
+
+func TestARefusedCapIsToldAndTakesNothingElseOutOfTheRequest(t *testing.T) {
+	f := modeltest.Serve(t, modeltest.Status(400, nil, apiError("invalid_request_error",
+		"max_tokens: 900000 > 64000, which is the maximum allowed number of output tokens for claude-x")))
+	req := modeltest.Request()
+	req.MaxOutputTokens, req.OutputSchema = 900_000, []byte(`{"type":"object"}`)
+	_, err := mustNew(t, f.Config("claude-x")).Generate(t.Context(), req, func(int) {})
+	e := modeltest.WantModelError(t, err)
+	if want := (loop.RefusedCap{Sent: 900_000, Max: 64_000}); e.OutputCap == nil || *e.OutputCap != want || e.Cause != loop.CauseModelRequestInvalid {
+		t.Errorf("got %+v, %+v", e, e.OutputCap)
+	}
+	if f.Count() != 1 {
+		t.Errorf("%d requests: the schema was left out for nothing", f.Count())
+	}
+}
+
+func TestTheDefaultCapCanBeRefusedToo(t *testing.T) {
+	f := modeltest.Serve(t, modeltest.Status(400, nil, apiError("invalid_request_error",
+		"max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens for claude-3-haiku")))
+	_, _, err := modeltest.Generate(t, mustNew(t, f.Config("claude-3-haiku")))
+	if e := modeltest.WantModelError(t, err); e.OutputCap == nil || *e.OutputCap != (loop.RefusedCap{Sent: 8192, Max: 4096}) {
+		t.Errorf("got %+v", e.OutputCap)
+	}
+}

@@ -54,7 +54,11 @@ func applyEffort(p *sdk.MessageNewParams, effort string) {
 		}}
 	default:
 		budget := thinkingBudget(p.MaxTokens, effort)
-		if budget == 0 || isClaude(p.Model) && continuesWithoutThinking(p.Messages) {
+		if budget == 0 {
+			dropThoughts(p.Messages)
+			return
+		}
+		if isClaude(p.Model) && continuesWithoutThinking(p.Messages) {
 			return
 		}
 		p.Thinking = sdk.ThinkingConfigParamOfEnabled(budget)
@@ -89,6 +93,16 @@ func continuesWithoutThinking(msgs []sdk.MessageParam) bool {
 		}
 	}
 	return called
+}
+
+// dropThoughts takes the thinking out of a conversation that goes on without. Within a row of calls that began with thinking,
+// the API refuses to go on without; of thoughts that it is not shown, it knows nothing.
+func dropThoughts(msgs []sdk.MessageParam) {
+	for i := range msgs {
+		msgs[i].Content = slices.DeleteFunc(msgs[i].Content, func(c sdk.ContentBlockParamUnion) bool {
+			return c.OfThinking != nil || c.OfRedactedThinking != nil
+		})
+	}
 }
 
 // thinkingBudget is the share of maxTokens for an effort, in tokens; 0 where the cap leaves no room for thinking and an

@@ -50,3 +50,36 @@ func TestThinkingIsNotBegunWithinARowOfCalls(t *testing.T) {
 		})
 	}
 }
+
+func TestASmallCapIsAValidRequest(t *testing.T) {
+	thought := loop.Block{Kind: loop.BlockReasoning, Text: "hm", Opaque: `anthropic:{"type":"thinking","signature":"sig","bytes":2}`}
+	redacted := loop.Block{Kind: loop.BlockReasoning, Opaque: `anthropic:{"type":"redacted_thinking","data":"enc"}`}
+	row := []loop.Message{loop.UserText("go"), assistant([]loop.Block{thought, redacted}, loop.ToolCall{ID: "1", Name: "f"}),
+		results(loop.ToolResult{CallID: "1", Content: "x"})}
+	const call, budget = `{"type":"tool_use","id":"1","name":"f","input":{}}`, `"thinking":{"type":"enabled","budget_tokens":1024}`
+	for reason, tc := range map[string]struct {
+		model string
+		cap   int64
+		want  string // of thinking, and of what the model said
+	}{
+		"no room for thoughts: none are begun, none are shown": {"claude-haiku-4-5", 900, `{"said":[` + call + `]}`},
+		"the least budget leaves nothing for an answer":        {"claude-haiku-4-5", 1024, `{"said":[` + call + `]}`},
+		"one token more is a valid request": {"claude-haiku-4-5", 1025, `{` + budget + `,"said":[
+			{"type":"thinking","thinking":"hm","signature":"sig"},{"type":"redacted_thinking","data":"enc"},` + call + `]}`},
+		"newer models have no budget": {"claude-opus-4-6", 900, `{"thinking":{"type":"adaptive","display":"summarized"},"said":[
+			{"type":"thinking","thinking":"hm","signature":"sig"},{"type":"redacted_thinking","data":"enc"},` + call + `]}`},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			cfg := model.Config{Model: tc.model, Parameters: model.Parameters{ReasoningEffort: "high"}}
+			got := wire(t, toParams(cfg, &loop.Request{Messages: row, Tools: []loop.ToolDefinition{{Name: "f"}}, MaxOutputTokens: tc.cap}))
+			if got["max_tokens"] != float64(tc.cap) {
+				t.Errorf("max_tokens is %v", got["max_tokens"])
+			}
+			out := map[string]any{"said": got["messages"].([]any)[1].(map[string]any)["content"]}
+			if got["thinking"] != nil {
+				out["thinking"] = got["thinking"]
+			}
+			modeltest.WantJSON(t, out, tc.want)
+		})
+	}
+}

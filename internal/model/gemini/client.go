@@ -113,7 +113,7 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 	contents, config := toContents(req.Messages), toConfig(c.cfg, req)
 	reply, err := c.send(ctx, contents, config, count)
 	if config.ResponseJsonSchema != nil && reply == nil && err != nil &&
-		err.Cause == loop.CauseModelRequestInvalid && err.Status == http.StatusBadRequest {
+		err.Cause == loop.CauseModelRequestInvalid && err.Status == http.StatusBadRequest && err.OutputCap == nil {
 		setSchema(config, nil)
 		reply, err = c.send(ctx, contents, config, count)
 	}
@@ -139,7 +139,7 @@ func (c *client) send(ctx context.Context, contents []*genai.Content, config *ge
 
 // stream reads until the stream ends or breaks or ctx ends, and returns what arrived in any case.
 func (c *client) stream(ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig, count func(int)) (_ *loop.Reply, _ *loop.ModelError, refused bool) {
-	ctx, ex := withExchange(ctx)
+	ctx, ex := withExchange(ctx, config)
 	var s stream
 	failed := c.read(ctx, contents, config, &s, count)
 	if s.chunks == 0 && refusesStreaming(failed) {
@@ -176,7 +176,7 @@ func (c *client) read(ctx context.Context, contents []*genai.Content, config *ge
 
 // whole makes the request without streaming.
 func (c *client) whole(ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig, count func(int)) (*loop.Reply, *loop.ModelError) {
-	ctx, ex := withExchange(ctx)
+	ctx, ex := withExchange(ctx, config)
 	var s stream
 	resp, err := c.readWhole(ctx, contents, config)
 	if err == nil {

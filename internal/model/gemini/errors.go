@@ -74,7 +74,7 @@ func fromAPIError(e genai.APIError, ex *exchange) *loop.ModelError {
 	if d := retryDelay(e); d > 0 && out.Retry {
 		out.RetryAfter = d
 	}
-	return out
+	return model.NoteRefusedCap(out, e.Message, ex.sent)
 }
 
 // unwrapList reads the error that the API wraps in a list when a stream was asked for.

@@ -114,3 +114,18 @@ func TestRedirectToAnotherHostIsNotFollowed(t *testing.T) {
 		t.Error("the other host was asked")
 	}
 }
+
+func TestARefusedCapIsToldAndTakesNothingElseOutOfTheRequest(t *testing.T) {
+	f := modeltest.Serve(t, modeltest.Status(400, nil, apiError(400, "INVALID_ARGUMENT",
+		"Unable to submit request because it has a maxOutputTokens value of 900000 but the supported range is from 1 (inclusive) to 65537 (exclusive).")))
+	req := modeltest.Request()
+	req.MaxOutputTokens, req.OutputSchema = 900_000, []byte(`{"type":"object"}`)
+	_, err := mustNew(t, f.Config("gemini-x")).Generate(t.Context(), req, func(int) {})
+	e := modeltest.WantModelError(t, err)
+	if want := (loop.RefusedCap{Sent: 900_000, Max: 65_536}); e.OutputCap == nil || *e.OutputCap != want || e.Cause != loop.CauseModelRequestInvalid {
+		t.Errorf("got %+v, %+v", e, e.OutputCap)
+	}
+	if f.Count() != 1 {
+		t.Errorf("%d requests: the schema was left out for nothing", f.Count())
+	}
+}

@@ -20,7 +20,7 @@ func toConfig(cfg model.Config, req *loop.Request) *genai.GenerateContentConfig 
 		FrequencyPenalty: float(p.FrequencyPenalty),
 		PresencePenalty:  float(p.PresencePenalty),
 		StopSequences:    p.StopSequences,
-		MaxOutputTokens:  int32(min(model.OutputCap(req.MaxOutputTokens, p.MaxOutputTokens), math.MaxInt32)),
+		MaxOutputTokens:  int32(model.OutputCap(req.MaxOutputTokens, p.MaxOutputTokens)),
 		Tools:            toTools(req.Tools),
 		// The SDK would otherwise reconnect by itself. Only the loop retries.
 		AutomaticContinuation: genai.Ptr(false),

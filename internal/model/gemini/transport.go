@@ -8,6 +8,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+
+	"google.golang.org/genai"
 )
 
 // keyHeader carries the API key.
@@ -20,12 +22,14 @@ type exchange struct {
 	header http.Header
 	// readErr is why the body broke off, nil where it ended as it should.
 	readErr error
+	// sent is the request's maxOutputTokens, 0 for none.
+	sent int64
 }
 
 type exchangeKey struct{}
 
-func withExchange(ctx context.Context) (context.Context, *exchange) {
-	ex := &exchange{}
+func withExchange(ctx context.Context, config *genai.GenerateContentConfig) (context.Context, *exchange) {
+	ex := &exchange{sent: int64(config.MaxOutputTokens)}
 	return context.WithValue(ctx, exchangeKey{}, ex), ex
 }
 

@@ -43,6 +43,8 @@ type assembler struct {
 	started   bool // a choice was seen, be it empty
 	completed bool // the stream said that it is over
 	id, model string
+	// sent is the cap that the request carried on the reply's tokens, 0 for none.
+	sent int64
 }
 
 type call struct {

@@ -137,14 +137,18 @@ func catchStatus(req *http.Request, next option.MiddlewareNext) (*http.Response,
 func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n int)) (*loop.Reply, error) {
 	ctx, count, end := model.BeginCall(ctx, c.cfg, onBytes)
 	defer end()
-	resp, err := c.send(ctx, req) //nolint:bodyclose // closeBody closes it
+	sent := model.OutputCap(req.MaxOutputTokens, c.cfg.Parameters.MaxOutputTokens)
+	resp, err := c.send(ctx, req, sent) //nolint:bodyclose // closeBody closes it
+	if status := (*statusError)(nil); errors.As(err, &status) && status.api.usedUp() {
+		return &loop.Reply{Finish: loop.FinishLength, Usage: loop.Usage{OutputTokens: sent, Estimated: true}, RequestID: requestID(status.header)}, nil
+	}
 	if err != nil {
-		return nil, toModelError(ctx, err)
+		return nil, toModelError(ctx, err, sent)
 	}
 	defer closeBody(resp.Body)
 
 	a := newAssembler(func() string { return "call_" + rand.Text() })
-	a.id = requestID(resp.Header)
+	a.id, a.sent = requestID(resp.Header), sent
 	failure := read(ctx, resp, a, count)
 	if errors.Is(context.Cause(ctx), model.ErrReplyTooLarge) {
 		return a.reply(false), model.ErrorFromTransport(ctx, ctx.Err())
@@ -160,7 +164,7 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 }
 
 // send sends the request, in other forms as long as the server rejects it for something that can be left out.
-func (c *client) send(ctx context.Context, req *loop.Request) (*http.Response, error) {
+func (c *client) send(ctx context.Context, req *loop.Request, sent int64) (*http.Response, error) {
 	f := *c.known.Load()
 	tried := map[features]bool{}
 	for {
@@ -171,7 +175,7 @@ func (c *client) send(ctx context.Context, req *loop.Request) (*http.Response, e
 			c.known.Store(&f)
 			return resp, nil
 		}
-		next, ok := adapted(f, err)
+		next, ok := adapted(f, err, sent)
 		if !ok || tried[next] || len(tried) > maxAdaptions {
 			return nil, err
 		}

@@ -104,8 +104,8 @@ func TestServersThatKnowLessAreAskedAgainWithoutIt(t *testing.T) {
 }
 
 func TestARejectionThatStaysIsReportedAndNotRemembered(t *testing.T) {
-	f := serve(t, answer{status: 400, body: `{"error":{"message":"max_tokens is too large","param":"max_tokens"}}`},
-		answer{status: 400, body: `{"error":{"message":"too large","param":"max_completion_tokens"}}`}, answer{body: hello})
+	f := serve(t, answer{status: 400, body: `{"error":{"message":"unknown","param":"max_tokens"}}`},
+		answer{status: 400, body: `{"error":{"message":"unknown","param":"max_completion_tokens"}}`}, answer{body: hello})
 	m := f.model(t)
 	_, err := generate(t, m)
 	wantError(t, err, loop.CauseModelRequestInvalid, false)

@@ -132,8 +132,15 @@ var ownParameters = map[string]bool{
 	"max_tokens": true, "max_completion_tokens": true, "stream": true, "stream_options": true,
 }
 
-// modelError gives an error its disposition. Status 0 is an error within a stream.
-func (e apiError) modelError(status int, header http.Header) *loop.ModelError {
+// usedUp tells whether a model that thinks spent the whole cap on thoughts. OpenAI and Azure call that an invalid request,
+// though it is a reply that was cut off.
+func (e apiError) usedUp() bool {
+	return strings.Contains(strings.ToLower(e.Message), "could not finish the message because max_tokens")
+}
+
+// modelError gives an error its disposition. Status 0 is an error within a stream; sent is the cap that the request carried
+// on the reply's tokens, 0 for none.
+func (e apiError) modelError(status int, header http.Header, sent int64) *loop.ModelError {
 	if status < 400 && e.Status != 0 {
 		status = e.Status
 	}
@@ -147,7 +154,7 @@ func (e apiError) modelError(status int, header http.Header) *loop.ModelError {
 	if out.Cause == loop.CauseModelRequestInvalid && ownParameters[param] {
 		out.Detail = fmt.Sprintf("the provider rejected the request: it does not take its parameter %s", param)
 	}
-	return out
+	return model.NoteRefusedCap(out, e.Param+" "+e.Message, sent)
 }
 
 // statusError carries an answer with an error status out of the SDK. Its text is safe; its body stays in this package.
@@ -160,10 +167,10 @@ type statusError struct {
 func (e *statusError) Error() string { return fmt.Sprintf("HTTP status %d", e.status) }
 
 // toModelError turns any error of a call into what the loop is to do.
-func toModelError(ctx context.Context, err error) *loop.ModelError {
+func toModelError(ctx context.Context, err error, sent int64) *loop.ModelError {
 	var status *statusError
 	if errors.As(err, &status) {
-		return status.api.modelError(status.status, status.header)
+		return status.api.modelError(status.status, status.header, sent)
 	}
 	return model.ErrorFromTransport(ctx, err)
 }

@@ -52,7 +52,7 @@ func TestErrorBodiesOfManyServersAreRead(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			e, _ := parseError([]byte(c.body))
-			got := e.modelError(c.status, http.Header{})
+			got := e.modelError(c.status, http.Header{}, 0)
 			if got.Cause != c.cause || got.Retry != c.retry {
 				t.Errorf("%s, retry %v; want %s, %v", got.Cause, got.Retry, c.cause, c.retry)
 			}

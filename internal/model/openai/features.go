@@ -68,10 +68,10 @@ func (f features) adapt(status int, e apiError) (features, bool) {
 	return next, next != f
 }
 
-// adapted is adapt for the error of a call.
-func adapted(f features, err error) (features, bool) {
+// adapted is adapt for the error of a call. Under its other name, a cap that is too large would be ignored by many servers.
+func adapted(f features, err error, sent int64) (features, bool) {
 	var status *statusError
-	if !errors.As(err, &status) {
+	if !errors.As(err, &status) || status.api.usedUp() || status.api.modelError(status.status, nil, sent).OutputCap != nil {
 		return f, false
 	}
 	return f.adapt(status.status, status.api)

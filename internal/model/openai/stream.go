@@ -57,7 +57,7 @@ func readStream(ctx context.Context, events ssestream.Decoder, a *assembler, onB
 // readEvent reads one event, into chunk.
 func readEvent(data []byte, eventType string, chunk *sdk.ChatCompletionChunk, a *assembler, onBytes func(int)) *loop.ModelError {
 	if e, ok := parseStreamError(data, eventType); ok {
-		return e.modelError(0, nil)
+		return e.modelError(0, nil, a.sent)
 	}
 	*chunk = sdk.ChatCompletionChunk{}
 	if err := json.Unmarshal(data, chunk); err != nil {
