@@ -151,7 +151,7 @@ type ModelParameters struct {
 	// +optional
 	Stop []string `json:"stop,omitempty"`
 
-	// maxOutputTokens caps a single reply.
+	// maxOutputTokens caps a single reply. It is lowered where the server refuses it as too large.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000000
 	// +optional

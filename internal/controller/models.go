@@ -19,6 +19,7 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/model/gemini"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/limit"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/openai"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/outputcap"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/scripted"
 	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
 )
@@ -147,7 +148,7 @@ func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resol
 	if err != nil {
 		return nil, invalidModel(object.Name, err)
 	}
-	resolved.model = m.keep(shared, object.Generation, id, cfg.HTTP, shared.limiter.Wrap(m.tracer.Model(raw, &object.Spec)))
+	resolved.model = m.keep(shared, object.Generation, id, cfg.HTTP, shared.limiter.Wrap(outputcap.Wrap(m.tracer.Model(raw, &object.Spec), cfg.RequestTimeout)))
 	return resolved, nil
 }
 

@@ -25,7 +25,7 @@ type ModelParametersApplyConfiguration struct {
 	Seed *int64 `json:"seed,omitempty"`
 	// stop are sequences that end a reply.
 	Stop []string `json:"stop,omitempty"`
-	// maxOutputTokens caps a single reply.
+	// maxOutputTokens caps a single reply. It is lowered where the server refuses it as too large.
 	MaxOutputTokens *int64 `json:"maxOutputTokens,omitempty"`
 	// reasoningEffort of models that think before they answer. None: not at all. Minimal, Low, Medium, High: ever more, at ever
 	// more cost. Unset: as much as the provider does by default.
