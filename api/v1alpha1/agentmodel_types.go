@@ -198,6 +198,7 @@ type ModelLimits struct {
 type Pricing struct {
 	// currency is the ISO 4217 code of the prices, such as `EUR`. What was paid in two currencies is never added up.
 	// +default="USD"
+	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=3
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="spec.pricing.currency must be an ISO 4217 code of three capital letters, such as USD"
 	// +optional

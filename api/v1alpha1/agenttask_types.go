@@ -129,7 +129,7 @@ type AgentTaskSpec struct {
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
-	// maxJournalBytes is the largest size of the task's journal, compressed. Lower than the operator's --max-journal-bytes, it
+	// maxJournalBytes is the size, before compression, at which the task's journal ends it: exit reason Error, cause JournalFull. Lower than the operator's --max-journal-bytes, it
 	// takes effect; a higher value is lowered to it. Unset: the operator's.
 	// +kubebuilder:validation:Minimum=65536
 	// +kubebuilder:validation:Maximum=1073741824

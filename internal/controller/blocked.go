@@ -35,23 +35,21 @@ func unreadable(err error) *Waiting {
 
 // reportBlocked tells of a task whose journal cannot be gone on with. Its status stays as it is but for that, unless it is to
 // be cancelled, which needs no journal.
-func (r *TaskReconciler) reportBlocked(ctx context.Context, task *v1alpha1.AgentTask, w *Waiting) error {
-	s := r.sessions.get(keyOf(task), task.UID)
-	base := s.base(task)
-	if s == nil {
-		s = &session{}
-	}
-	want := base.Status.DeepCopy()
+func (r *TaskReconciler) reportBlocked(ctx context.Context, s *session, w *Waiting) error {
+	task, deleted := s.live.now()
+	want := task.Status.DeepCopy()
 	want.Message, want.ObservedGeneration = w.Message, task.Generation
 	want.Phase = cmp.Or(want.Phase, v1alpha1.PhasePending)
 	p := Projection{State: &loop.State{}, Waiting: w, Now: r.Clock.Now()}
-	if sp := plainSpec(task); sp.Cancel && w.Stuck {
+	if sp := plainSpec(task, deleted); sp.Cancel && w.Stuck {
 		p.State.End = &loop.Finished{Reason: loop.ExitCancelled}
 		want.Phase, want.ExitReason, want.InputRequest = v1alpha1.PhaseCancelled, v1alpha1.ExitCancelled, nil
 		want.Message = sp.CancelMessage() + " The AgentTranscripts do not tell of it: " + w.Message
 		want.CompletionTime = ptr(metav1.NewTime(p.Now).Rfc3339Copy())
 	}
 	want.Conditions = conditions(*want, p)
-	_, err := r.writeStatus(ctx, base, s, *want, false)
-	return err
+	if !changed(&task.Status, want) {
+		return nil
+	}
+	return r.statuses.now(ctx, s.live, *want)
 }

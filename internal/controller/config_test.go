@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -164,7 +165,7 @@ func TestWhichModelATaskGets(t *testing.T) {
 		started string
 		want    string
 	}{
-		"the one that it names":       {[]client.Object{named("ns", "mine"), named("ns", "default"), named("ops", "shared")}, "mine", "", "ns/mine"},
+		"the one that it names":       {[]client.Object{named("ns", "mine"), named("ns", "default"), named("ops", "shared"), named("ops", "forged")}, "mine", "", "ns/mine"},
 		"its namespace's default":     {[]client.Object{named("ns", "default"), named("ops", "shared")}, "", "", "ns/default"},
 		"the operator's":              {[]client.Object{named("ops", "shared")}, "", "", "ops/shared"},
 		"none":                        {nil, "", "", ""},
@@ -179,18 +180,52 @@ func TestWhichModelATaskGets(t *testing.T) {
 					s.ModelRef = &v1alpha1.LocalReference{Name: tc.ref}
 				}
 			})
-			if tc.started != "" {
-				namespace, name, _ := strings.Cut(tc.started, "/")
-				task.Status.Model, task.Status.StartTime = &v1alpha1.ObjectReference{Namespace: namespace, Name: name}, ptr(metav1.Now())
+			// Whoever may write statuses must not choose a model with somebody else's key.
+			task.Status.Model, task.Status.StartTime = &v1alpha1.ObjectReference{Namespace: "ops", Name: "forged"}, ptr(metav1.Now())
+			var begun *loop.Input
+			if namespace, name, ok := strings.Cut(tc.started, "/"); ok {
+				begun = &loop.Input{Model: loop.ModelIdentity{Namespace: namespace, Name: name, Provider: "Scripted"}}
 			}
-			m, err := r.Models.forTask(t.Context(), task)
+			m, err := r.Models.forTask(t.Context(), task, begun)
 			if wait := (*Waiting)(nil); tc.want == "" && errors.As(err, &wait) && wait.Reason == "ModelNotFound" {
 				return
 			}
-			if err != nil || m.reference().Namespace+"/"+m.reference().Name != tc.want {
+			if err != nil || m.key.String() != tc.want {
 				t.Errorf("%+v, %v", m, err)
 			}
 		})
+	}
+}
+
+// The provider's model and the parameters are those that a task began with; where it is served is as it is now.
+func TestATaskKeepsTheModelAndParametersThatItBeganWith(t *testing.T) {
+	object := answers()
+	object.Spec = v1alpha1.AgentModelSpec{
+		Provider: v1alpha1.ProviderOpenAI, Model: "new", Endpoint: "https://new.example.com/v1", Parameters: &v1alpha1.ModelParameters{Temperature: ptr("1")},
+	}
+	r := newRig(t, interceptor.Funcs{}, object)
+	identity := func(provider string) *loop.Input {
+		return &loop.Input{Model: loop.ModelIdentity{Namespace: "ns", Name: "default", Provider: provider, Model: "old", Parameters: []byte(`{"temperature":"0.5"}`)}}
+	}
+	m, err := r.Models.forTask(t.Context(), aTask(func(*v1alpha1.AgentTaskSpec) {}), identity("OpenAI"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sp := m.object.Spec; sp.Model != "old" || deref(sp.Parameters.Temperature) != "0.5" || sp.Endpoint != "https://new.example.com/v1" {
+		t.Errorf("%+v", sp)
+	}
+	if got, want := m.identity(), identity("OpenAI").Model; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if _, err := r.Models.forTask(t.Context(), aTask(func(*v1alpha1.AgentTaskSpec) {}), nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.Models.shared["model-1"].clients); n != 2 {
+		t.Errorf("%d clients, want one for each of the two models", n)
+	}
+	var w *Waiting
+	if _, err := r.Models.forTask(t.Context(), aTask(func(*v1alpha1.AgentTaskSpec) {}), identity("Anthropic")); !errors.As(err, &w) || w.Reason != "ModelChanged" {
+		t.Errorf("another provider: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
@@ -40,8 +41,8 @@ type Models struct {
 	guard  *egress.Guard
 	def    types.NamespacedName
 	clock  loop.Clock
-	// wake looks at a task again, because what it waited for may be there.
-	wake func(types.NamespacedName)
+	// onTurn is told of a task whose turn in a model's rates comes earlier than it was told; nil for nothing.
+	onTurn func(task string)
 	// tracer makes a span of every call; nil for none.
 	tracer *telemetry.Tracer
 	// MaxCallTimeout is the longest that an object may let one call take; 0 means DefaultMaxCallTimeout.
@@ -58,45 +59,70 @@ type toolClient struct {
 	http *http.Client
 }
 
-// sharedModel is what outlives a single call. A new generation of the object gets a new one.
+// sharedModel is what outlives a single call. A new generation of the object gets new clients.
 type sharedModel struct {
 	key        client.ObjectKey
 	generation int64
 	limiter    *limit.Limiter
-	// model is the client made with the CA bundle and the credentials of this digest, and http what it calls by.
-	id    string
-	http  *http.Client
-	model loop.Model
-	// queue are the tasks that wait for a slot, in the order in which they came.
-	queue waitQueue
+	// id is the digest of the CA bundle and the credentials that http and the clients were made with. A client is known by the model's
+	// name and parameters: tasks keep those that they began with.
+	id      string
+	http    *http.Client
+	clients map[string]loop.Model
 }
 
 // resolvedModel is an AgentModel that can be called.
 type resolvedModel struct {
-	object *v1alpha1.AgentModel
-	model  loop.Model
-	queue  *waitQueue
+	// object is the AgentModel, with the provider's model and the parameters that the task began with.
+	object  *v1alpha1.AgentModel
+	key     client.ObjectKey
+	model   loop.Model
+	limiter *limit.Limiter
+	// requestTimeout bounds a call.
+	requestTimeout time.Duration
 }
 
-func (m *resolvedModel) reference() *v1alpha1.ObjectReference {
-	return &v1alpha1.ObjectReference{Namespace: m.object.Namespace, Name: m.object.Name}
+// identity is what the journal keeps of a model.
+func (m *resolvedModel) identity() loop.ModelIdentity {
+	sp := &m.object.Spec
+	parameters, err := json.Marshal(sp.Parameters)
+	if err != nil || sp.Parameters == nil {
+		parameters = nil // plain strings and numbers always marshal
+	}
+	return loop.ModelIdentity{Namespace: m.key.Namespace, Name: m.key.Name, Provider: string(sp.Provider), Model: sp.Model, Parameters: parameters}
+}
+
+func (m *resolvedModel) price() *loop.Price {
+	p := m.object.Spec.Pricing
+	if p == nil {
+		return nil
+	}
+	return &loop.Price{Input: p.InputPerMillion, CachedInput: deref(p.CachedInputPerMillion), Output: p.OutputPerMillion, Currency: p.Currency}
+}
+
+func (m *resolvedModel) maxConcurrent() int {
+	if l := m.object.Spec.Limits; l != nil {
+		return int(deref(l.MaxConcurrent))
+	}
+	return 0
 }
 
 // NewModels makes a Models. live must not be a cache: Secrets and ConfigMaps are read through it.
 func NewModels(cached, live client.Reader, guard *egress.Guard, def types.NamespacedName, clock loop.Clock) *Models {
-	return &Models{cached: cached, live: live, guard: guard, def: def, clock: clock, wake: func(types.NamespacedName) {},
+	return &Models{cached: cached, live: live, guard: guard, def: def, clock: clock,
 		shared: map[types.UID]*sharedModel{}, toolClients: map[client.ObjectKey]*toolClient{}}
 }
 
-// forTask finds the model of a task: the one it names, else the one that it started with, else the namespace's default, else the operator's.
-func (m *Models) forTask(ctx context.Context, task *v1alpha1.AgentTask) (*resolvedModel, error) {
+// forTask finds the model of a task: the one that its journal says it began with, else the one it names, else the namespace's
+// default, else the operator's. A status says nothing here: others may write it.
+func (m *Models) forTask(ctx context.Context, task *v1alpha1.AgentTask, begun *loop.Input) (*resolvedModel, error) {
 	key := client.ObjectKey{Namespace: task.Namespace, Name: "default"}
-	if ref := task.Spec.ModelRef; ref != nil {
+	switch ref := task.Spec.ModelRef; {
+	case begun != nil && begun.Model.Name != "":
+		return m.begun(ctx, &begun.Model)
+	case ref != nil:
 		key.Name = ref.Name
 		return m.get(ctx, key)
-	}
-	if started := task.Status.Model; started != nil && task.Status.StartTime != nil {
-		return m.get(ctx, client.ObjectKey{Namespace: started.Namespace, Name: started.Name})
 	}
 	object := &v1alpha1.AgentModel{}
 	err := m.cached.Get(ctx, key, object)
@@ -112,71 +138,103 @@ func (m *Models) forTask(ctx context.Context, task *v1alpha1.AgentTask) (*resolv
 		"No model: set spec.modelRef.name, or create an AgentModel named \"default\" in namespace %q.", task.Namespace)}
 }
 
-func (m *Models) get(ctx context.Context, key client.ObjectKey) (*resolvedModel, error) {
-	object := &v1alpha1.AgentModel{}
-	if err := m.cached.Get(ctx, key, object); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, &Waiting{Reason: "ModelNotFound", Message: fmt.Sprintf(
-				"AgentModel %q is not in namespace %q: create it, and the task goes on.", key.Name, key.Namespace)}
+// begun gives a model with the provider's model and the parameters that a task began with. Its endpoint, credentials, timeouts,
+// limits and prices are those of now.
+func (m *Models) begun(ctx context.Context, as *loop.ModelIdentity) (*resolvedModel, error) {
+	key := client.ObjectKey{Namespace: as.Namespace, Name: as.Name}
+	object, err := m.object(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if string(object.Spec.Provider) != as.Provider {
+		return nil, &Waiting{Reason: "ModelChanged", Message: fmt.Sprintf(
+			"AgentModel %q has now provider %s, and the task began with %s: change it back, or create the task anew.", key.Name, object.Spec.Provider, as.Provider)}
+	}
+	object.Spec.Model, object.Spec.Parameters = as.Model, nil
+	if len(as.Parameters) > 0 {
+		object.Spec.Parameters = &v1alpha1.ModelParameters{}
+		if err := json.Unmarshal(as.Parameters, object.Spec.Parameters); err != nil {
+			return nil, fmt.Errorf("reading the parameters that the task began with: %w", err)
 		}
+	}
+	return m.build(ctx, object)
+}
+
+func (m *Models) get(ctx context.Context, key client.ObjectKey) (*resolvedModel, error) {
+	object, err := m.object(ctx, key)
+	if err != nil {
 		return nil, err
 	}
 	return m.build(ctx, object)
 }
 
+func (m *Models) object(ctx context.Context, key client.ObjectKey) (*v1alpha1.AgentModel, error) {
+	object := &v1alpha1.AgentModel{}
+	err := m.cached.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return nil, &Waiting{Reason: "ModelNotFound", Message: fmt.Sprintf(
+			"AgentModel %q is not in namespace %q: create it, and the task goes on.", key.Name, key.Namespace)}
+	}
+	return object, err
+}
+
 // build makes the client of an AgentModel with its credentials and CA bundle as they are now.
 func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resolvedModel, error) {
+	shared := m.share(object)
+	out := &resolvedModel{object: object, key: client.ObjectKeyFromObject(object), limiter: shared.limiter, requestTimeout: m.callTimeout(object.Spec.RequestTimeout, defaultRequestTimeout)}
 	if object.Spec.Provider == v1alpha1.ProviderScripted {
-		shared := m.share(object)
-		limited := shared.limiter.Wrap(m.tracer.Model(scripted.New(m.script(object.Spec.Scripted)), &object.Spec))
-		return &resolvedModel{object: object, model: limited, queue: &shared.queue}, nil
+		out.model = m.tracer.Model(scripted.New(m.script(object.Spec.Scripted)), &object.Spec)
+		return out, nil
 	}
 	cfg, err := m.config(ctx, object)
 	if err != nil {
 		return nil, err
 	}
-	shared := m.share(object)
-	resolved := &resolvedModel{object: object, queue: &shared.queue}
-	id := clientDigest(cfg.CABundle, cfg.APIKey, cfg.Headers)
-	if resolved.model = m.kept(shared, object.Generation, id); resolved.model != nil {
-		return resolved, nil
-	}
-	if cfg.HTTP, err = model.NewHTTPClient(cfg, m.guard); err != nil {
-		return nil, invalidModel(object.Name, err)
-	}
-	raw, err := newProvider(object.Spec.Provider, cfg)
+	out.model, err = m.client(shared, object, cfg)
 	if err != nil {
 		return nil, invalidModel(object.Name, err)
 	}
-	resolved.model = m.keep(shared, object.Generation, id, cfg.HTTP, shared.limiter.Wrap(outputcap.Wrap(m.tracer.Model(raw, &object.Spec), cfg.RequestTimeout)))
-	return resolved, nil
+	return out, nil
 }
 
-// kept is the client of a generation and an id, nil for none.
-func (m *Models) kept(s *sharedModel, generation int64, id string) loop.Model {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.generation != generation || s.id != id {
-		return nil
+// client gives the client of a config, one for all tasks that call by the same. Who still holds the generation before makes this
+// call by that one, and leaves nothing of it behind.
+func (m *Models) client(s *sharedModel, object *v1alpha1.AgentModel, cfg model.Config) (loop.Model, error) {
+	id := clientDigest(cfg.CABundle, cfg.APIKey, cfg.Headers)
+	parameters, err := json.Marshal(cfg.Parameters)
+	if err != nil {
+		return nil, err
 	}
-	return s.model
-}
-
-// keep gives the client to use: the one made, unless somebody else was faster. Who still holds the generation before makes
-// this call by that one, and leaves nothing of it behind.
-func (m *Models) keep(s *sharedModel, generation int64, id string, c *http.Client, made loop.Model) loop.Model {
+	name := cfg.Model + " " + string(parameters)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case s.generation != generation:
-	case s.model != nil && s.id == id:
-		return s.model
-	default:
+	current := s.generation == object.Generation
+	if current && s.id == id && s.clients[name] != nil {
+		return s.clients[name], nil
+	}
+	if cfg.HTTP = s.http; !current || s.id != id || s.http == nil {
+		if cfg.HTTP, err = model.NewHTTPClient(cfg, m.guard); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := newProvider(object.Spec.Provider, cfg)
+	if err != nil {
+		return nil, err
+	}
+	made := outputcap.Wrap(m.tracer.Model(raw, &object.Spec), cfg.RequestTimeout)
+	if !current {
+		return made, nil
+	}
+	if s.id != id || len(s.clients) >= maxClients {
 		s.close()
-		s.id, s.http, s.model = id, c, made
+		s.id, s.clients = id, map[string]loop.Model{}
 	}
-	return made
+	s.http, s.clients[name] = cfg.HTTP, made
+	return made, nil
 }
+
+// maxClients bounds the clients of one AgentModel: as many edits of its model or parameters may have tasks of before under way.
+const maxClients = 32
 
 func invalidModel(name string, err error) *Waiting {
 	return &Waiting{Reason: "ModelInvalid", Message: fmt.Sprintf("AgentModel %q cannot be used: %s."+goesOn, name, loop.Cut(err.Error(), 300))}
@@ -199,13 +257,13 @@ func (m *Models) share(object *v1alpha1.AgentModel) *sharedModel {
 	s := m.shared[object.UID]
 	if s == nil {
 		s = &sharedModel{key: client.ObjectKeyFromObject(object), limiter: limit.New(limits(object.Spec.Limits), m.clock.Now)}
-		s.limiter.OnRelease = func() { s.queue.wakeNext(m.wake) }
+		s.limiter.OnTurn = m.onTurn
 		m.shared[object.UID] = s
 	}
 	if s.generation < object.Generation {
 		s.close()
 		s.limiter.SetLimits(limits(object.Spec.Limits))
-		s.generation, s.http, s.model = object.Generation, nil, nil
+		s.generation, s.http, s.id, s.clients = object.Generation, nil, "", nil
 	}
 	return s
 }
@@ -233,6 +291,6 @@ func limits(in *v1alpha1.ModelLimits) limit.Limits {
 		return limit.Limits{}
 	}
 	return limit.Limits{
-		MaxConcurrent: int(deref(in.MaxConcurrent)), RequestsPerMinute: deref(in.RequestsPerMinute), TokensPerMinute: deref(in.TokensPerMinute),
+		RequestsPerMinute: deref(in.RequestsPerMinute), TokensPerMinute: deref(in.TokensPerMinute),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -23,6 +24,9 @@ import (
 // recheck is how often a model or a toolset is looked at without a change of its own: Secrets and ConfigMaps are not watched,
 // and a tool server may come and go.
 const recheck = 30 * time.Second
+
+// lookersAtOnce is how many objects of a kind are looked at at once, so that tool servers that hang do not hold up the rest.
+const lookersAtOnce = 16
 
 // readyCondition is Ready, by what resolving gave. No call is spent to find out.
 func readyCondition(conditions []metav1.Condition, generation int64, err error, ok string, now time.Time) ([]metav1.Condition, error) {
@@ -42,9 +46,16 @@ func readyCondition(conditions []metav1.Condition, generation int64, err error, 
 	return out, nil
 }
 
-func setupModelController(mgr ctrl.Manager, models *Models) error {
-	return setupLookedAt(mgr, "agentmodel", models.forget, func(ctx context.Context, m *v1alpha1.AgentModel) (err error) {
-		_, err = models.build(ctx, m)
+func setupModelController(mgr ctrl.Manager, models *Models, slots *callSlots) error {
+	gone := func(key client.ObjectKey) {
+		models.forget(key)
+		slots.SetModelLimit(key.String(), 0)
+	}
+	return setupLookedAt(mgr, "agentmodel", gone, func(ctx context.Context, m *v1alpha1.AgentModel) error {
+		built, err := models.build(ctx, m)
+		if err == nil {
+			slots.SetModelLimit(keyOf(m).String(), built.maxConcurrent())
+		}
 		m.Status.ObservedGeneration = m.Generation
 		ok := "The model can be called." + models.loweredInModel(&m.Spec)
 		m.Status.Conditions, err = readyCondition(m.Status.Conditions, m.Generation, err, ok, models.clock.Now())
@@ -93,7 +104,8 @@ func setupLookedAt[T any, P interface {
 		return reconcile.Result{RequeueAfter: recheck}, nil
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named(name).
-		For(P(new(T)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).Complete(reconciler)
+		For(P(new(T)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: lookersAtOnce}).Complete(reconciler)
 }
 
 func discover(ctx context.Context, models *Models, pool *mcp.Pool, set *v1alpha1.AgentToolset) ([]mcp.Tool, error) {

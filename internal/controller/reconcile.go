@@ -4,8 +4,11 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 )
 
 // +kubebuilder:rbac:groups=agentloop.dev,resources=agenttasks,verbs=get;list;watch;delete
@@ -19,21 +22,39 @@ import (
 
 // Reconcile runs at most one turn of a task, and projects what its journal then says to status.
 func (r *TaskReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	// Registered before the task is read: a change that the read does not show yet is one that will interrupt.
-	call, end := r.sessions.run(ctx, req.NamespacedName, r.ShutdownGrace)
-	defer end()
-	task, err := r.read(ctx, req.NamespacedName)
-	if err != nil {
+	cached := &v1alpha1.AgentTask{}
+	if err := r.Client.Get(ctx, req.NamespacedName, cached); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.sessions.drop(req.NamespacedName)
+			r.gone(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	r.sessions.hasRead(req.NamespacedName, task.UID)
-	if task.Finished() {
-		r.sessions.drop(req.NamespacedName)
-		return r.afterEnd(ctx, task)
+	if cached.Finished() {
+		r.gone(req.NamespacedName)
+		return r.afterEnd(ctx, cached)
 	}
-	out := r.turn(ctx, r.Tracer.Context(call, task.UID), task)
-	return r.report(ctx, task, out)
+	s, out := r.sessions.of(cached), outcome{}
+	if s == nil {
+		return reconcile.Result{}, nil
+	}
+	defer func() {
+		if !out.parked() {
+			r.leave(s.key)
+		}
+		r.sessions.rest(s, out.idle())
+	}()
+	if task, deleted := s.live.now(); deleted || task.Finished() {
+		return reconcile.Result{}, nil // the cache will tell
+	}
+	if out = r.turn(ctx, s); out.plan != nil {
+		s.waits(out.waitsForUs(), r.Clock.Now())
+	}
+	return r.report(ctx, s, out)
+}
+
+// gone lets go of a task that is not there any more.
+func (r *TaskReconciler) gone(key types.NamespacedName) {
+	r.sessions.drop(key)
+	r.rivals.forget(key)
+	r.leave(key)
 }

@@ -61,7 +61,7 @@ func TestTheTimeOfATaskEndsWhileAnApprovedCallWaitsForItsTool(t *testing.T) {
 func TestARestartWhileAnApprovedCallWaitsIsNoAttempt(t *testing.T) {
 	r := awayRig(t)
 	for range 5 {
-		r.sessions = sessions{} // another process
+		r.restart()
 		r.look(1)
 	}
 	if task, kinds := r.task(), r.kinds(); task.Finished() || len(kinds) != len(approved()) {
@@ -211,46 +211,76 @@ func TestATaskThatIsSuspendedBeforeItsStartHasNotBegun(t *testing.T) {
 
 // A cache that lags behind what was seen when a question was asked says nothing of answers.
 func TestAnOlderSpecInTheCacheIsNotBelieved(t *testing.T) {
-	var stale *v1alpha1.AgentTask
-	r := newRig(t, interceptor.Funcs{}, answers(), aTask(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("old") }))
-	r.Client = interceptor.NewClient(r.kube, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-		if task, ok := o.(*v1alpha1.AgentTask); ok && stale != nil {
+	r := newRig(t, interceptor.Funcs{}, answers("NEED_INPUT: which?"), aTask(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("old") }))
+	stale := r.task()
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("new") })
+	r.Client = lagging(r.kube, stale)
+	if task := r.look(2); task.Status.Phase != v1alpha1.PhaseNeedsInput {
+		t.Errorf("it is %s: what was there before the question was taken for its answer", task.Status.Phase)
+	}
+}
+
+// A new leader's cache may show an answer that the former one has used up.
+func TestAfterATakeoverALaggingCacheAnswersNothing(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("NEED_INPUT: which?", "NEED_INPUT: and now?", "TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	if task := r.look(1); task.Status.InputRequest == nil {
+		t.Fatalf("it is %s", task.Status.Phase)
+	}
+	stale := r.task()
+	stale.Spec.ResumeInput = ptr("first answer")
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("first answer") })
+	asked := r.look(2)
+	if q := asked.Status.InputRequest; q == nil || q.Question != "and now?" {
+		t.Fatalf("it is %s, %+v", asked.Status.Phase, q)
+	}
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = nil })
+	r.look(1)
+	r.restart()
+	r.Client = lagging(r.kube, stale) // the answer to the first question is all that it shows
+	if task := r.look(2); task.Status.Phase != v1alpha1.PhaseNeedsInput || task.Status.InputRequest.ID != asked.Status.InputRequest.ID {
+		t.Errorf("it is %s: an old answer was taken from a lagging cache", task.Status.Phase)
+	}
+}
+
+// lagging is a client that always reads the same old version of the task from its cache.
+func lagging(c client.WithWatch, stale *v1alpha1.AgentTask) client.Client {
+	return interceptor.NewClient(c, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if task, ok := o.(*v1alpha1.AgentTask); ok {
 			stale.DeepCopyInto(task)
 			return nil
 		}
 		return c.Get(ctx, key, o, opts...)
 	}})
-	stale = r.task()
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("new") })
-	r.sessions.put(taskKey, &session{uid: "task-1", specVersion: r.task().ResourceVersion})
-	if task, err := r.read(t.Context(), taskKey); err != nil || deref(task.Spec.ResumeInput) != "new" {
-		t.Errorf("%q, %v", deref(task.Spec.ResumeInput), err)
-	}
 }
 
 func TestAnAnswerThatIsNotUsedIsWarnedOf(t *testing.T) {
 	answered := loop.Event{Kind: loop.KindAnswered, Answered: &loop.Answered{QuestionID: "q", Text: "blue", InputHash: loop.HashInput("blue")}}
-	second := loop.Event{Kind: loop.KindAsked, Asked: &loop.Asked{ID: "q2", Kind: loop.QuestionInput, Question: "and?"}}
+	second := loop.Event{Kind: loop.KindAsked, Asked: &loop.Asked{ID: "q2", Kind: loop.QuestionInput, Question: "and?", InputHash: loop.HashInput("blue")}}
 	for name, tc := range map[string]struct {
 		events []loop.Event
+		told   string
 		id     string
 		input  string
 		warned bool
 	}{
-		"the answer that was used":                  {[]loop.Event{opened(), asked(), answered}, "q", "blue", false},
-		"the same, without id":                      {[]loop.Event{opened(), asked(), answered}, "", "blue", false},
-		"edited after it was used":                  {[]loop.Event{opened(), asked(), answered}, "q", "red", true},
-		"a second answer with the first one's id":   {[]loop.Event{opened(), asked(), answered, second}, "q", "red", true},
-		"an answer with the id of no question":      {[]loop.Event{opened(), asked()}, "other", "red", true},
-		"an answer to nothing":                      {[]loop.Event{opened()}, "", "red", true},
-		"an answer that waits for its journal only": {[]loop.Event{opened(), asked()}, "q", "red", false},
+		"the answer that was used":                  {[]loop.Event{opened(), asked(), answered}, "q", "q", "blue", false},
+		"the same, without id":                      {[]loop.Event{opened(), asked(), answered}, "q", "", "blue", false},
+		"edited after it was used":                  {[]loop.Event{opened(), asked(), answered}, "q", "q", "red", true},
+		"a second answer with the first one's id":   {[]loop.Event{opened(), asked(), answered, second}, "q2", "q", "red", true},
+		"the first answer, at the second question":  {[]loop.Event{opened(), asked(), answered, second}, "q2", "q", "blue", false},
+		"an answer with the id of no question":      {[]loop.Event{opened(), asked()}, "q", "other", "red", true},
+		"an answer to nothing":                      {[]loop.Event{opened()}, "", "", "red", true},
+		"an answer that waits for its journal only": {[]loop.Event{opened(), asked()}, "q", "q", "red", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, interceptor.Funcs{})
 			task := aTask(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput, s.ResumeInputID = &tc.input, tc.id })
-			s := &session{state: fold(t, slices.Clone(tc.events)...)}
+			if tc.told != "" {
+				task.Status.InputRequest = &v1alpha1.InputRequest{ID: tc.told}
+			}
+			s := &session{key: taskKey, live: newLive(task), state: fold(t, slices.Clone(tc.events)...)}
 			for range 2 {
-				r.warnOfUnusedAnswer(task, s)
+				r.warn(s, &plan{s: s})
 			}
 			if got := len(r.events.Events); (got == 1) != tc.warned || got > 1 {
 				t.Errorf("%d warnings", got)

@@ -6,9 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -18,86 +16,112 @@ import (
 )
 
 const (
-	// fencedPause keeps a process that lost a task from taking it back at once; if it lost the lease, it exits within this time.
-	fencedPause = 15 * time.Second
 	// damagedPause is how often a journal that cannot be read is looked at again.
 	damagedPause = 5 * time.Minute
-	// maxPause bounds every wait, so that a missed event costs minutes, not for ever.
+	// maxPause is when a task that is to be woken is looked at all the same.
 	maxPause = 10 * time.Minute
 )
 
 // report is the one place that turns an outcome into status, events and what the workqueue does next.
-func (r *TaskReconciler) report(ctx context.Context, task *v1alpha1.AgentTask, out outcome) (reconcile.Result, error) {
+func (r *TaskReconciler) report(ctx context.Context, s *session, out outcome) (reconcile.Result, error) {
 	switch {
-	case out.interrupted:
-		return again(time.Nanosecond), nil
-	case errors.Is(out.err, transcript.ErrConflict), errors.Is(out.err, loop.ErrLostLease):
-		log.FromContext(ctx).Info("Another operator took this task over; what this one holds of it is dropped")
-		r.sessions.drop(keyOf(task))
-		return again(fencedPause), nil
+	case errors.Is(out.err, transcript.ErrConflict):
+		if s.kept { // else it may be the last append of a former leader
+			r.rivals.lost(s.key, r.Clock.Now())
+		}
+		r.sessions.drop(s.key)
+		return again(rivalPause), nil
 	case errors.Is(out.err, transcript.ErrGone):
 		// With the task, as a rule. If the task is still there, the next look finds that its journal is not.
-		r.sessions.drop(keyOf(task))
-		return again(fencedPause), nil
+		r.sessions.drop(s.key)
+		return again(rivalPause), nil
 	case errors.Is(out.err, transcript.ErrCorrupt), errors.Is(out.err, transcript.ErrNewerVersion):
 		log.FromContext(ctx).Error(out.err, "A journal cannot be read")
-		return again(damagedPause), r.reportBlocked(ctx, task, unreadable(out.err))
+		return again(damagedPause), r.reportBlocked(ctx, s, unreadable(out.err))
 	case errors.Is(out.err, errJournalRefused):
-		return reconcile.Result{}, errors.Join(out.err, r.reportBlocked(ctx, task, unwritable()))
+		return reconcile.Result{}, errors.Join(out.err, r.reportBlocked(ctx, s, unwritable()))
+	case apierrors.IsNotFound(out.err):
+		return reconcile.Result{}, nil // the task was deleted, and its event is on its way
 	case out.err != nil:
 		return reconcile.Result{}, out.err // an API fault: the workqueue backs off, the session keeps what is unsaved
+	case out.plan == nil:
+		return again(maxPause), nil // it is woken when its journal can be read
+	case out.rival != nil:
+		return r.keepOff(ctx, s, out.rival), nil
 	}
-	s, p := out.session, out.plan
-	waiting := out.waiting
-	if waiting == nil {
-		waiting = p.notice
-	}
-	base := s.base(task)
-	want := r.project(base, s, p, waiting)
-	due, err := r.writeStatus(ctx, base, s, want, waiting == nil && isCall(out.next))
-	if err != nil {
+	if err := r.tell(ctx, s, out); err != nil {
+		if errors.Is(err, errUnseenInput) {
+			return again(time.Nanosecond), nil
+		}
+		if apierrors.IsRequestEntityTooLargeError(err) {
+			return r.tooLarge(ctx, s), nil
+		}
 		return reconcile.Result{}, err
 	}
-	r.warnOfUnusedAnswer(task, s)
-	return r.next(out, due), nil
+	r.warn(s, out.plan)
+	return r.next(s, out), nil
+}
+
+// tell writes the status of what the session's journal says, or leaves it for later.
+func (r *TaskReconciler) tell(ctx context.Context, s *session, out outcome) error {
+	waiting := out.waiting
+	if waiting == nil {
+		waiting = out.plan.notice
+	}
+	base, _ := s.live.now()
+	want := r.project(s, out.plan, waiting)
+	if !urgent(&base.Status, &want) && ctx.Err() == nil {
+		r.statuses.later(s.live, want)
+		return nil
+	}
+	return r.statuses.now(ctx, s.live, want)
 }
 
 // project makes the status of what the session's journal says.
-func (r *TaskReconciler) project(base *v1alpha1.AgentTask, s *session, p *plan, waiting *Waiting) v1alpha1.AgentTaskStatus {
-	return ProjectStatus(&base.Status, Projection{
-		State: s.state, Stats: s.journal.Stats(), Model: p.model, Pricing: p.pricing, JudgePricing: p.judgePricing, Waiting: waiting,
-		Suspend: p.spec.Suspend, InputTimeout: p.spec.InputTimeout, Generation: base.Generation, Now: r.Clock.Now(),
-	})
+func (r *TaskReconciler) project(s *session, p *plan, waiting *Waiting) v1alpha1.AgentTaskStatus {
+	base, _ := s.live.now()
+	sp := p.Spec()
+	out := Projection{
+		State: s.state, Stats: s.journal.Stats(), Waiting: waiting, Active: sp.Active(s.state, r.Clock.Now()), Task: s.key,
+		Suspend: sp.Suspend, InputTimeout: sp.InputTimeout, UnusedAnswer: loop.UnusedAnswer(s.state, sp),
+		Generation: base.Generation, Now: r.Clock.Now(),
+	}
+	if p.model != nil {
+		out.Model = &p.model.key
+	}
+	return ProjectStatus(&base.Status, out)
 }
 
 // next says when the task is looked at again.
-func (r *TaskReconciler) next(out outcome, statusDue time.Duration) reconcile.Result {
+func (r *TaskReconciler) next(s *session, out outcome) reconcile.Result {
 	switch {
 	case out.next.Kind == loop.ActionDone:
 		return reconcile.Result{} // our own status write is the event that goes on with TTL
+	case out.parked():
+		return again(maxPause) // it is woken
+	case out.waiting != nil && out.waiting.Own:
+		return again(out.waiting.After)
 	case out.waiting != nil:
 		after := soonest(out.waiting.After, recheck) // what it waits for may have come while nobody knew that it does
-		switch state := out.session.state; {
+		sp := out.plan.Spec()
+		switch {
 		case out.next.Kind == loop.ActionWait && !out.next.Until.IsZero():
 			after = soonest(after, max(out.next.Until.Sub(r.Clock.Now()), time.Millisecond))
-		case isCall(out.next) && state.Started() && out.plan.spec.MaxDuration > 0:
-			after = soonest(after, max(out.plan.spec.MaxDuration-state.Active(r.Clock.Now()), time.Millisecond))
+		case isCall(out.next) && s.state.Started() && sp.MaxDuration > 0:
+			after = soonest(after, max(sp.MaxDuration-sp.Active(s.state, r.Clock.Now()), time.Millisecond))
 		}
-		return again(soonest(after, statusDue))
+		return again(after)
 	case out.next.Kind != loop.ActionWait:
 		return again(time.Nanosecond) // the next turn, after everybody else's
 	case out.next.Until.IsZero():
-		return again(statusDue)
-	}
-	return again(soonest(max(out.next.Until.Sub(r.Clock.Now()), time.Millisecond), statusDue))
-}
-
-// again looks at the task after d, or at the next change for 0. A resumed task goes first only once.
-func again(d time.Duration) reconcile.Result {
-	if d <= 0 {
 		return reconcile.Result{}
 	}
-	return reconcile.Result{RequeueAfter: min(d, maxPause), Priority: ptr(0)}
+	return again(max(out.next.Until.Sub(r.Clock.Now()), time.Millisecond))
+}
+
+// again looks at the task after d. A resumed task goes first only once.
+func again(d time.Duration) reconcile.Result {
+	return reconcile.Result{RequeueAfter: max(d, time.Nanosecond), Priority: ptr(0)}
 }
 
 // soonest is the smaller of two waits, of which 0 means for ever.
@@ -108,74 +132,45 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// writeStatus writes a status if there is anything to write and it is due; otherwise it says when it will be. What only tells
-// of progress of a task that goes on is left to the next call (writeIfSlow), unless calls have been too fast for that.
-func (r *TaskReconciler) writeStatus(ctx context.Context, base *v1alpha1.AgentTask, s *session, want v1alpha1.AgentTaskStatus, goesOn bool) (time.Duration, error) {
-	if !changed(&base.Status, &want) {
-		return 0, nil
+// idle tells that nothing is due before a user does something, or a deadline passes: what is folded need not be kept.
+func (out *outcome) idle() bool {
+	if out.plan == nil || out.err != nil {
+		return out.err == nil && out.waiting == nil
 	}
-	if !urgent(&base.Status, &want) {
-		now := r.Clock.Now()
-		if s.behindSince.IsZero() {
-			s.behindSince = now
-		}
-		due := s.writtenAt.Add(r.StatusInterval)
-		if goesOn {
-			due = s.behindSince.Add(progressLag * r.StatusInterval)
-		}
-		if now.Before(due) {
-			return due.Sub(now), nil
-		}
-		if !r.progress.allow() {
-			return max(r.StatusInterval, progressPause), nil
-		}
-	}
-	return 0, r.putStatus(ctx, base, s, want)
+	state := out.plan.s.state
+	return out.next.Kind == loop.ActionDone ||
+		out.next.Kind == loop.ActionWait && out.waiting == nil && (state.Question != nil || state.Suspended || out.next.Until.IsZero())
 }
 
-// putStatus writes a status, whole and not as a patch, which costs an API server half as much again. The write is kept from
-// the Reconcile's own end, and a conflict is answered by reading anew: what ended stays ended.
-func (r *TaskReconciler) putStatus(ctx context.Context, base *v1alpha1.AgentTask, s *session, want v1alpha1.AgentTaskStatus) error {
-	was := base.Status.DeepCopy()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
-	defer cancel()
-	for range 5 {
-		next := base.DeepCopy()
-		next.Status = want
-		err := r.Client.Status().Update(ctx, next)
-		if err == nil {
-			s.written, s.resourceVersion, s.writtenAt, s.behindSince = &want, next.ResourceVersion, r.Clock.Now(), time.Time{}
-			r.Metrics.Observe(was, &want)
-			r.announce(next, was)
-			if next.Finished() {
-				r.Tracer.End(next)
-			}
-			return nil
-		}
-		if !apierrors.IsConflict(err) {
-			return client.IgnoreNotFound(err)
-		}
-		live := &v1alpha1.AgentTask{}
-		if err := r.Live.Get(ctx, keyOf(base), live); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		if live.UID != base.UID || live.Finished() {
-			return nil
-		}
-		if !equality.Semantic.DeepEqual(live.Status, base.Status) && !equality.Semantic.DeepEqual(live.Status, want) {
-			return errForeignStatus
-		}
-		base = live
-	}
-	return errBusyStatus
+// parked tells that the task is woken when its turn comes.
+func (out *outcome) parked() bool { return out.waiting == parked || out.waiting == parkedForModel }
+
+// waitsForUs tells that the task waits for our own slots and limits, or for its next turn, which is no running time.
+func (out *outcome) waitsForUs() bool {
+	return out.err == nil && isCall(out.next) && (out.waiting == nil || out.waiting.Own)
 }
 
-// These go to the workqueue, which tries again. A status that somebody else has written may be that of the task's new holder,
-// so it is not written over by who has not seen it.
-var (
-	errBusyStatus    = errors.New("the task was changed by others all the time")
-	errForeignStatus = errors.New("the status was written by another")
-)
+// tooLarge tells of a task whose object leaves no room for a status. It is looked at again, for it may be made smaller.
+func (r *TaskReconciler) tooLarge(ctx context.Context, s *session) reconcile.Result {
+	task, _ := s.live.now()
+	log.FromContext(ctx).Info("A task's object is too large for its status to be written")
+	r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, "ObjectTooLarge", "Report", "%s",
+		"The AgentTask is so large that the API server takes no status for it. Make spec.outputSchema or spec.prompt smaller, and create the task anew.")
+	return again(damagedPause)
+}
+
+// keepOff leaves a task to the other installation that works on it.
+func (r *TaskReconciler) keepOff(ctx context.Context, s *session, with *rivalry) reconcile.Result {
+	if with.first {
+		task, _ := s.live.now()
+		log.FromContext(ctx).Info("Another installation of the operator runs this task too, so this one keeps off", "other", with.holder, "this", r.Holder)
+		r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, "AnotherOperator", "Run",
+			"Another installation of the operator (%s) runs this task too, so this one (%s) keeps off. Let only one of them watch it: see --watch-namespaces and --watch-label-selector.",
+			with.holder, r.Holder)
+	}
+	r.sessions.drop(s.key) // what the other does is read anew next time
+	return again(rivalPause)
+}
 
 // announce emits the events of a status that was written.
 func (r *TaskReconciler) announce(task *v1alpha1.AgentTask, was *v1alpha1.AgentTaskStatus) {
@@ -193,24 +188,34 @@ func (r *TaskReconciler) announce(task *v1alpha1.AgentTask, was *v1alpha1.AgentT
 	}
 }
 
-// warnOfUnusedAnswer tells a user, once for each change, that an answer answers nothing.
-func (r *TaskReconciler) warnOfUnusedAnswer(task *v1alpha1.AgentTask, s *session) {
-	hash := loop.HashInput(deref(task.Spec.ResumeInput))
-	if hash == "" || s.warned == task.Generation || !s.state.Started() {
+// warn tells a user, once for each change of the spec, what of it is not used.
+func (r *TaskReconciler) warn(s *session, p *plan) {
+	task, _ := s.live.now()
+	if s.warned == task.Generation || !s.state.Started() {
 		return
 	}
-	last, open := s.state.LastAnswer, s.state.Question
-	id := task.Spec.ResumeInputID
-	used := last != nil && hash == last.InputHash && (id == "" || id == last.QuestionID)
-	if used || open != nil && (id == "" || id == open.ID) {
-		return
+	sp := p.Spec()
+	if why := unusedAnswer(s.state, sp); why != "" {
+		s.warned = task.Generation
+		r.ignored(task, why)
 	}
-	s.warned = task.Generation
-	note := "spec.resumeInput answers no open question and is ignored: answer when status.phase is NeedsInput."
-	if id != "" {
-		note = "spec.resumeInputID names no open question, so spec.resumeInput is ignored: use the id in status.inputRequest."
+	if in := s.state.Input; in != nil && (in.Prompt != sp.Prompt || in.Instructions != sp.Instructions) {
+		s.warned = task.Generation
+		r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, "SpecIgnored", "Start", "%s",
+			"The prompt or the instructions were changed after the task began, so it goes on with those it began with. Create the task anew to use the others.")
 	}
-	r.ignored(task, note)
+}
+
+// unusedAnswer says why spec.resumeInput answers nothing, empty where it does, or did.
+func unusedAnswer(s *loop.State, sp *loop.Spec) string {
+	if s.Question != nil {
+		return loop.UnusedAnswer(s, sp)
+	}
+	hash, last := loop.HashInput(sp.ResumeInput), s.LastAnswer
+	if hash == "" || last != nil && hash == last.InputHash && (sp.ResumeInputID == "" || sp.ResumeInputID == last.QuestionID) {
+		return ""
+	}
+	return "spec.resumeInput answers no open question and is ignored: answer when status.phase is NeedsInput."
 }
 
 func (r *TaskReconciler) ignored(task *v1alpha1.AgentTask, note string) {

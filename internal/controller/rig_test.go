@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
@@ -49,12 +49,9 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	clock, recorder := looptest.NewClock(), clientevents.NewFakeRecorder(100)
 	pool := mcp.NewPool()
 	t.Cleanup(func() { _ = pool.Shutdown(context.Background()) })
-	r := &TaskReconciler{
-		Options: Options{Holder: "rig", MaxTurnAttempts: 3, StatusInterval: time.Second, Clock: clock, Tools: pool},
-		Client:  faulty, Live: faulty, Recorder: recorder, Journals: transcript.NewKubernetes(faulty),
-		Models:   NewModels(faulty, faulty, &egress.Guard{}, types.NamespacedName{}, clock),
-		progress: newPace(clock), slots: make(slots, 4), woken: make(chan event.GenericEvent, 16),
-	}
+	r := NewTaskReconciler(Options{
+		Holder: "rig", MaxConcurrentTurns: 4, MaxTurnAttempts: 3, StatusInterval: time.Second, Clock: clock, Tools: pool, Guard: &egress.Guard{},
+	}, faulty, faulty, recorder)
 	return &rig{T: t, TaskReconciler: r, clock: clock, events: recorder, kube: kube}
 }
 
@@ -80,9 +77,17 @@ func answers(texts ...string) *v1alpha1.AgentModel {
 	return m
 }
 
-// reconcile looks at the task once.
+// reconcile looks at the task once. The status that could wait is written, too.
 func (r *rig) reconcile() (reconcile.Result, error) {
-	return r.Reconcile(r.Context(), reconcile.Request{NamespacedName: taskKey})
+	result, err := r.Reconcile(r.Context(), reconcile.Request{NamespacedName: taskKey})
+	return result, errors.Join(err, r.statuses.writePending(r.Context(), taskKey))
+}
+
+// restart makes the rig another process.
+func (r *rig) restart() {
+	o := r.Options
+	o.Holder += "'"
+	r.TaskReconciler = NewTaskReconciler(o, r.Client, r.Live, r.Recorder)
 }
 
 // look looks at the task some times, and returns it.
@@ -122,7 +127,11 @@ func (r *rig) write(events ...loop.Event) {
 	for i := range events {
 		events[i].Version, events[i].Seq, events[i].Time = loop.EventVersion, int64(i+1), r.clock.Now().Add(time.Duration(i-len(events))*time.Second)
 	}
-	if err := r.Journals.Begin(transcript.RefOf(r.task())).Append(r.Context(), 0, events); err != nil {
+	journal, _, err := r.Journals.Load(r.Context(), refOf(r.task()))
+	if err == nil {
+		err = journal.Append(r.Context(), 0, events)
+	}
+	if err != nil {
 		r.Fatal(err)
 	}
 }
@@ -138,4 +147,12 @@ func (r *rig) kinds() (out []loop.EventKind) {
 		out = append(out, events[i].Kind)
 	}
 	return out
+}
+
+func request() reconcile.Request { return reconcile.Request{NamespacedName: taskKey} }
+
+func refOf(task *v1alpha1.AgentTask) transcript.TaskRef { return transcript.RefOf(task) }
+
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
 }

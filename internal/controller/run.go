@@ -10,273 +10,244 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/limit"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
 // outcome is what a Reconcile made of a task.
 type outcome struct {
-	session *session
-	plan    *plan
-	next    loop.Action
+	plan *plan
+	next loop.Action
 	// waiting says why the task does not go on by itself just now; nil when it does.
 	waiting *Waiting
+	// rival is who else works on the task, which is therefore left alone.
+	rival *rivalry
 	// err is why the turn could not be run or kept.
 	err error
-	// interrupted: that is because the task has changed, so it is looked at again at once.
-	interrupted bool
 }
 
-// appendTimeout bounds one append to the journal. It is kept from the Reconcile's own end: what was paid for is written.
-const appendTimeout = 20 * time.Second
+// AppendTimeout bounds one write to the API server: an append to a journal, or a status. Both are kept from the Reconcile's own end:
+// what was paid for is written.
+const AppendTimeout = 20 * time.Second
 
-// turn runs at most one turn. Its calls end with call, which an interrupt ends. A panic in it fails this task alone.
-func (r *TaskReconciler) turn(ctx, call context.Context, task *v1alpha1.AgentTask) (out outcome) {
-	defer func() {
-		if p := recover(); p != nil {
-			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", p), "A turn panicked, its task is failed", "stack", string(debug.Stack()))
-			out = r.fail(ctx, task, "The operator failed inside this task's turn. Its log has the details; other tasks go on.")
-		}
-	}()
-	s, err := r.open(ctx, task)
-	if err != nil {
-		return outcome{err: err}
-	}
-	out = r.turnOf(ctx, call, task, s)
-	if s.unread && (!s.opened || errors.Is(out.err, transcript.ErrConflict)) {
-		if s, err = r.load(ctx, task); err != nil {
-			return outcome{err: err}
-		}
-		out = r.turnOf(ctx, call, task, s)
-	}
-	if errors.Is(out.err, transcript.ErrTooLarge) {
-		return r.fail(ctx, task, "What happened in this task does not fit into its journal. Use fewer tools, or tools with shorter results.")
-	}
-	return out
-}
-
-// run is one turn of one task under way.
+// run is at most one turn of one task.
 type run struct {
 	*TaskReconciler
 	// ctx ends when the operator stops, call when the calls must end.
 	ctx, call context.Context
-	task      *v1alpha1.AgentTask
 	s         *session
 	p         *plan
-	// free gives the slot back, nil without one.
-	free func()
+	// slot and ticket are what the next call needs, nil without.
+	slot  *fairshare.Slot
+	group fairshare.Group
+	// lastTry is the place of a turn that may end in one more crash, nil without.
+	lastTry *fairshare.Slot
+	// rated: the task waits for its turn in a model's rates.
+	rated   bool
+	ticket  *limit.Ticket
+	waiting *Waiting
 }
 
-// turnOf runs at most one turn of what the session holds.
-func (r *TaskReconciler) turnOf(ctx, call context.Context, task *v1alpha1.AgentTask, s *session) (out outcome) {
-	out.session = s
-	if out.err = r.flush(ctx, s); out.err != nil {
-		return out
-	}
-	if out.plan, out.err = r.resolve(call, task, s); out.err != nil {
-		out.interrupted = call.Err() != nil
-		return out
-	}
-	if out.plan.waiting == nil {
-		out.plan.waiting = out.plan.awaitApproved(s.state)
-	}
-	out.waiting = out.plan.waiting
-	out.plan.engine.Limits, out.plan.engine.MaxDuration = r.sessions.limits(keyOf(task)), r.maxDuration(call, task)
-	t := &run{TaskReconciler: r, ctx: ctx, call: call, task: task, s: s, p: out.plan}
+// turn runs at most one turn. It waits for nothing but its own calls. A panic in it fails this task alone.
+func (r *TaskReconciler) turn(ctx context.Context, s *session) (out outcome) {
 	defer func() {
-		if t.free != nil {
-			t.free()
+		if p := recover(); p != nil {
+			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", p), "A turn panicked, its task is failed", "stack", string(debug.Stack()))
+			out = r.fail(ctx, s, "The operator failed inside this task's turn. Its log has the details; other tasks go on.")
 		}
 	}()
-	if out.next, out.err = t.fence(); out.err != nil || !s.opened {
-		return out
-	}
-	out.next, out.err = t.advance()
-	out.waiting = out.plan.waiting
-	if wait := (*loop.WaitError)(nil); errors.As(out.err, &wait) && len(s.unsaved) == 0 {
-		out.waiting, out.err = &Waiting{Reason: wait.Reason, Message: wait.Detail, After: wait.After}, nil
-		for _, q := range out.plan.queues {
-			q.add(keyOf(task))
+	if s.state == nil {
+		if out, loaded := r.load(ctx, s); !loaded {
+			return out
 		}
 	}
+	call, end := callContext(ctx, r.ShutdownGrace)
+	defer end()
+	t := r.newRun(ctx, r.Tracer.Context(call, s.uid), s)
+	defer t.end()
+	out = outcome{plan: t.p}
+	if s.state.End == nil && !s.opened {
+		if out.rival = r.rivals.at(s.key, s.state.Holder, s.state.Seq, rivalPatience, r.Clock.Now()); out.rival != nil {
+			return out
+		}
+	}
+	if out.err = r.flush(ctx, s); out.err == nil {
+		out.next, out.err = t.advance()
+	}
+	if out.err == nil && ctx.Err() != nil {
+		out.err = t.letGo()
+	}
+	if errors.Is(out.err, transcript.ErrTooLarge) {
+		return r.fail(ctx, s, "What happened in this task does not fit into its journal. Use fewer tools, or tools with shorter results.")
+	}
+	out.waiting = t.waiting
 	return out
 }
 
-// fence takes the journal over before anything is done by it, unless there is nothing to do. It tells what is due. With the
-// journal the task's clock starts, so its calls have their slot first.
-func (t *run) fence() (loop.Action, error) {
-	next := loop.Decide(t.s.state, &t.p.spec, t.Clock.Now())
-	if t.s.opened {
-		return next, nil
+func (r *TaskReconciler) newRun(ctx, call context.Context, s *session) *run {
+	p := &plan{
+		s: s, waited: s.waitedUntil(r.Clock.Now()),
+		limits: specLimits{turnAttempts: r.MaxTurnAttempts, journalBytes: r.MaxJournalBytes},
 	}
-	acts := isCall(next)
-	if t.p.invalid == nil {
-		if next.Kind != loop.ActionEmit && (!acts || t.p.waits()) || acts && !t.takeSlot() {
-			return next, nil
+	return &run{TaskReconciler: r, ctx: ctx, call: call, s: s, p: p, waiting: p.held()}
+}
+
+// end gives back what the turn holds.
+func (t *run) end() {
+	if t.ticket != nil {
+		t.ticket.Cancel()
+	}
+	for _, place := range []*fairshare.Slot{t.slot, t.lastTry} {
+		if place != nil {
+			place.Release()
 		}
 	}
-	step, err := t.p.engine.Open(t.s.state, &t.p.spec, loop.Opened{Holder: t.Holder, ToolDigests: t.p.toolDigests(t.s.state)})
-	if err != nil {
-		return next, err
+	if !t.rated {
+		t.s.leaveRate()
 	}
-	t.s.opened = true
-	t.s.unsaved = append(t.s.unsaved, step.Events...)
-	return step.Next, t.flush(t.ctx, t.s)
+}
+
+// callContext gives the context of a task's calls. It ends grace after ctx: an operator that stops lets its calls finish, since they
+// are paid for.
+func callContext(ctx context.Context, grace time.Duration) (context.Context, func()) {
+	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stopped := make(chan struct{})
+	unwatch := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel(loop.ErrShuttingDown)
+		case <-stopped:
+		}
+	})
+	return call, func() {
+		unwatch()
+		close(stopped)
+		cancel(nil)
+	}
+}
+
+// advance goes on until one model call was made and its tools were run, or there is nothing to do.
+func (t *run) advance() (loop.Action, error) {
+	for called := false; ; {
+		next, err := t.settle() // what needs no call goes on even while something is waited for
+		another := next.Kind == loop.ActionCallModel
+		switch {
+		case err != nil || !isCall(next) || t.waiting != nil || another && called:
+			return next, err
+		case t.call.Err() != nil, t.ctx.Err() != nil && !called: // the tools of a reply that was just kept still run
+			return next, err
+		}
+		if !t.prepare(next) {
+			if t.waiting == nil && t.call.Err() == nil {
+				continue // something is known now that was not: decide anew
+			}
+			return next, err
+		}
+		if !t.s.opened {
+			if _, err := t.open(); err != nil {
+				return next, err
+			}
+			continue
+		}
+		if err := t.act(next); err != nil {
+			return next, err
+		}
+		called = called || another
+	}
 }
 
 func isCall(a loop.Action) bool {
 	return a.Kind == loop.ActionCallModel || a.Kind == loop.ActionRunTools
 }
 
-// advance goes on until one model call was made and its tools were run, or there is nothing to do.
-func (t *run) advance() (loop.Action, error) {
-	p, s := t.p, t.s
-	if p.invalid != nil && s.state.End == nil {
-		step, err := p.engine.Finish(s.state, *p.invalid)
-		return step.Next, t.keep(step, err)
+// settle records what follows from the spec and the time, and tells what is due then. The journal is taken over only when there is
+// something to record.
+func (t *run) settle() (loop.Action, error) {
+	sp := t.p.Spec()
+	bad := t.p.invalid()
+	if bad != nil && t.s.state.Started() {
+		bad = nil // it is held
 	}
-	for called := false; ; {
-		step, err := p.engine.Settle(s.state, &p.spec) // what needs no call goes on even while something is waited for
-		if err = t.keep(step, err); err != nil {
-			return step.Next, err
+	if !t.s.opened {
+		next := loop.Decide(t.s.state, sp, t.Clock.Now())
+		if next.Kind != loop.ActionEmit && bad == nil {
+			return next, nil
 		}
-		if p.waiting == nil {
-			p.waiting = p.awaitApproved(s.state)
+		if next, err := t.open(); err != nil || bad == nil {
+			return next, err
 		}
-		another := step.Next.Kind == loop.ActionCallModel
-		// Once a reply is kept its tools count as begun, so they run even if the operator is to stop.
-		enough := another && (called || context.Cause(t.ctx) != nil)
-		if !isCall(step.Next) || p.waits() || enough || t.changed() || !t.takeSlot() {
-			return step.Next, nil
-		}
-		step, err = t.act(step.Next.Kind)
-		if err == nil {
-			err = t.seen(&step)
-		}
-		if err = t.keep(step, err); err != nil {
-			return step.Next, err
-		}
-		called = called || another
 	}
+	if bad != nil && t.s.state.End == nil {
+		end := *bad // the session keeps its own
+		end.Message += " Correct it and create the task anew."
+		return t.keep(t.engine().Finish(t.s.state, sp, end))
+	}
+	return t.keep(t.engine().Settle(t.s.state, sp))
 }
 
-// seen notes what is in spec.resumeInput at the moment a question is asked. It is not an answer: nobody had seen the question.
-func (t *run) seen(step *loop.Step) error {
-	q := t.s.state.Question
-	if q == nil || !slices.ContainsFunc(step.Events, func(e loop.Event) bool { return e.Asked != nil }) {
-		return nil
+// open takes the journal over. What the task begins with then comes from the journal alone.
+func (t *run) open() (loop.Action, error) {
+	o := loop.Opened{Holder: t.Holder, Rival: t.rivals.met(t.s.key)}
+	if t.p.model != nil {
+		o.Input = &loop.Input{Model: t.p.model.identity()}
 	}
-	live, err := t.readLive(t.ctx, keyOf(t.task))
+	if t.p.tools != nil {
+		o.ToolDigests = t.p.tools.Digests // a server must not swap a tool for another later
+	}
+	step, err := t.engine().Open(t.s.state, t.p.Spec(), o)
 	if err != nil {
-		return nil //nolint:nilerr // then what the cache says must do
+		return step.Next, err
 	}
-	t.s.specVersion = live.ResourceVersion
-	hash := loop.HashInput(deref(live.Spec.ResumeInput))
-	if hash == q.InputHash {
-		return nil
-	}
-	t.p.spec.ResumeInput, t.p.spec.ResumeInputID = deref(live.Spec.ResumeInput), live.Spec.ResumeInputID
-	more, err := t.p.engine.Seen(t.s.state, hash)
-	step.Events = append(step.Events, more.Events...)
-	return err
+	t.s.opened = true
+	return t.keep(step, nil)
 }
 
-// takeSlot waits for a slot for the calls of this turn, unless it has one. It gives up when the operator stops, the task is
-// interrupted, or its time is up.
-func (t *run) takeSlot() bool {
-	if t.free != nil {
-		return true
-	}
-	if t.free = t.slots.try(t.ctx); t.free != nil {
-		return true
-	}
-	defer t.writeIfSlow()()
-	call := t.call
-	if most := t.p.spec.MaxDuration; most > 0 && t.s.state.Started() {
-		limited, cancel := context.WithTimeout(call, most-t.s.state.Active(t.Clock.Now()))
-		defer cancel()
-		call = limited
-	}
-	t.free = t.slots.take(t.ctx, call)
-	return t.free != nil
+func (t *run) engine() *loop.Engine {
+	return &loop.Engine{Clock: t.Clock, Tools: loop.ToolboxFunc(noTool), Backoff: t.Backoff}
 }
 
 // act makes one model call or one set of tool calls.
-func (t *run) act(kind loop.ActionKind) (loop.Step, error) {
-	defer t.writeIfSlow()()
-	if kind == loop.ActionRunTools {
-		defer t.sessions.runsTools(keyOf(t.task))()
-		if t.changed() {
-			return loop.Step{Next: loop.Action{Kind: kind}}, nil
+func (t *run) act(next loop.Action) error {
+	e := t.engine()
+	if t.p.tools != nil {
+		e.Tools = t.Tracer.Toolbox(t.p.tools)
+	}
+	if next.Kind == loop.ActionCallModel {
+		model := t.ticket.Wrap(t.p.modelOf(next.Purpose).model)
+		e.Model = model
+		if t.p.judge != nil {
+			e.Judge = model
 		}
+		t.ticket = nil // it is used up
+		defer t.slot.ModelDone()
 	}
-	return t.p.engine.Advance(t.call, t.s.state, &t.p.spec)
-}
-
-// changed tells that the task's limits were moved since it was read, so that it is to be read again before the next call.
-func (t *run) changed() bool { return errors.Is(context.Cause(t.call), loop.ErrSpecChanged) }
-
-// slowCall is after how long a running call is told of. Most tasks that run on a fast model never need that write.
-const slowCall = 100 * time.Millisecond
-
-// startTries is how often the write that tells of a task's start gives way: about five seconds.
-const startTries = 50
-
-// writeIfSlow writes the status as it stands before a call, such as phase Running or the turn before, once the call takes
-// longer than a moment and the journals leave room for it: so no turn waits for it. What a user acts on, such as that a
-// question is answered, needs no room. The returned function waits for a write that is under way.
-func (t *run) writeIfSlow() (wait func()) {
-	base := t.s.base(t.task)
-	want := t.project(base, t.s, t.p, t.p.notice)
-	if !changed(&base.Status, &want) {
-		return func() {}
-	}
-	after, first := slowCall, base.Status.StartTime == nil
-	atOnce := urgent(&base.Status, &want) && want.Phase != v1alpha1.PhasePending // that it is about to start is no news
-	if base.Status.Phase == want.Phase {
-		after = max(after, progressLag*t.StatusInterval-t.Clock.Now().Sub(t.s.writtenAt))
-	}
-	over, finished := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(finished)
-		timer := time.NewTimer(after)
-		defer timer.Stop()
-		for tries := 1; ; tries++ {
-			select {
-			case <-over:
-				return
-			case <-timer.C:
-			}
-			// The start is told at last even so: it is from then on that the prompt is fixed.
-			if atOnce || t.progress.allow() || first && tries > startTries {
-				break
-			}
-			timer.Reset(progressPause)
-		}
-		if err := t.putStatus(t.ctx, base, t.s, want); err != nil {
-			log.FromContext(t.ctx).Info("A status could not be written yet", "reason", err.Error())
-		}
-	}()
-	return func() {
-		close(over)
-		<-finished
-	}
+	t.statuses.later(t.s.live, t.project(t.s, t.p, t.p.notice))
+	_, err := t.keep(e.Advance(t.call, t.s.state, t.p))
+	return err
 }
 
 // keep appends what a step recorded.
-func (t *run) keep(step loop.Step, err error) error {
-	t.s.unsaved = append(t.s.unsaved, step.Events...)
-	return errors.Join(err, t.flush(t.ctx, t.s))
+func (t *run) keep(step loop.Step, err error) (loop.Action, error) {
+	if len(step.Events) > 0 {
+		t.s.unsaved = append(t.s.unsaved, step.Events...)
+		t.s.waited, t.s.waitingSince = 0, time.Time{}
+		t.s.answered = slices.ContainsFunc(step.Events, func(e loop.Event) bool { return e.Answered != nil })
+		t.p.change(func() { t.p.waited = 0 })
+	}
+	return step.Next, errors.Join(err, t.flush(t.ctx, t.s))
 }
 
 func (r *TaskReconciler) flush(ctx context.Context, s *session) error {
 	if len(s.unsaved) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AppendTimeout)
 	defer cancel()
-	r.progress.append()
+	r.statuses.pace.append()
 	err := s.flush(ctx)
 	if notAccepted(err) {
 		return fmt.Errorf("%w: %w", errJournalRefused, err)
@@ -284,21 +255,31 @@ func (r *TaskReconciler) flush(ctx context.Context, s *session) error {
 	return err
 }
 
+// letGo records that the operator stops with no call of the task under way, so that nothing is taken for lost.
+func (t *run) letGo() error {
+	if !t.s.opened {
+		return nil
+	}
+	_, err := t.keep(t.engine().Release(t.s.state, t.p.Spec()))
+	t.s.opened = false
+	return err
+}
+
 // fail ends a task whose turn cannot be kept. The state in memory is not to be trusted, so the journal is read anew.
-func (r *TaskReconciler) fail(ctx context.Context, task *v1alpha1.AgentTask, why string) (out outcome) {
+func (r *TaskReconciler) fail(ctx context.Context, s *session, why string) (out outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = outcome{err: fmt.Errorf("panic while failing the task: %v", p)}
 		}
 	}()
-	r.sessions.drop(keyOf(task))
-	s, err := r.load(ctx, task)
-	if err != nil {
-		return outcome{err: err}
+	s.unsaved = nil
+	s.forget()
+	if out, loaded := r.load(ctx, s); !loaded {
+		return out
 	}
-	engine := &loop.Engine{Clock: r.Clock}
-	step, err := engine.Finish(s.state, loop.Finished{Reason: loop.ExitError, Cause: loop.CauseInternalError, Message: why})
+	t := r.newRun(ctx, ctx, s)
 	s.opened = true // the append below is itself the fence: it ends the journal
-	t := &run{TaskReconciler: r, ctx: ctx, task: task, s: s}
-	return outcome{session: s, plan: &plan{}, next: step.Next, err: t.keep(step, err)}
+	out = outcome{plan: t.p}
+	out.next, out.err = t.keep(t.engine().Finish(s.state, t.p.Spec(), loop.Finished{Reason: loop.ExitError, Cause: loop.CauseInternalError, Message: why}))
+	return out
 }

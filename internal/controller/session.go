@@ -1,44 +1,65 @@
 package controller
 
 import (
+	"container/list"
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/limit"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
-// session is what this process holds of one task: its journal, folded, and what is not yet written of it. Only the task's
-// own Reconcile touches it; sessions.interrupt touches nothing but the running call.
+const (
+	// maxHeldBytes bounds the journals, by their uncompressed size, of tasks that nothing runs for just now but whose folded state is
+	// kept. What is beyond it is folded again when its turn comes.
+	maxHeldBytes = 64 << 20
+	// loadsAtOnce bounds the journals that are read and folded at once.
+	loadsAtOnce = 16
+)
+
+// session is what this process holds of one task: its newest version, its journal, folded, and what is not yet written of it.
+// Only the task's own Reconcile touches it; everybody else touches nothing but live.
 type session struct {
-	uid     types.UID
+	key  types.NamespacedName
+	uid  types.UID
+	live *live
+
 	journal transcript.Journal
-	state   *loop.State
-	// unread: the task is taken for a new one, so its journal was not read. Until this process has opened it, nothing may be
-	// concluded from the state.
-	unread bool
-	// opened: this process has appended its Opened event, so that a former holder's appends conflict.
-	opened bool
+	// state is nil while the journal is not read.
+	state *loop.State
+	// opened: the journal's last Opened event is this process's, so a former holder's appends conflict. With kept it is stored.
+	opened, kept bool
 	// unsaved are events that happened but are not in the journal yet, for want of an API server. They are paid for.
 	unsaved []loop.Event
-	// written is the status as it was last written, and the resourceVersion that gave.
-	written         *v1alpha1.AgentTaskStatus
-	resourceVersion string
-	writtenAt       time.Time
-	// behindSince is when a turn first left the status as it was, zero when it is current.
-	behindSince time.Time
-	compiled    *compiled
-	// specVersion is the resourceVersion of the newest spec that was seen. An older one in the cache says nothing of answers.
-	specVersion string
-	// warned is the generation whose unusable answer was warned of.
+	// compiled are the parts of the spec that take work to read, of one generation.
+	compiled *compiled
+
+	// waited is how long the task has waited for our own slots and limits since its last event, without the wait that has gone on
+	// since waitingSince (zero for none).
+	waited       time.Duration
+	waitingSince time.Time
+	// rate is where the task waits for its turn in a model's rates, nil for nowhere.
+	rate *limit.Limiter
+	// answered: the last that happened is a person's answer, so the task goes before those that run on by themselves.
+	answered bool
+	// heldSince is when this process began to hold the task.
+	heldSince time.Time
+	// warned is the generation whose spec was warned of.
 	warned int64
+
+	// busy, held and place are the sessions' own.
+	busy  bool
+	held  int64
+	place *list.Element
 }
 
 // flush appends the unsaved events.
@@ -46,194 +67,191 @@ func (s *session) flush(ctx context.Context) error {
 	if err := s.journal.Append(ctx, s.unsaved[0].Seq-1, s.unsaved); err != nil {
 		return err
 	}
-	s.unsaved, s.unread = nil, false
+	s.unsaved, s.kept = nil, s.opened
 	return nil
 }
 
-// base is the newest that is known of the task's object: the cache may not have caught up with our own last write.
-func (s *session) base(cached *v1alpha1.AgentTask) *v1alpha1.AgentTask {
-	if s == nil || s.written == nil || !older(cached.ResourceVersion, s.resourceVersion) {
-		return cached
+// waitedUntil is how long the task has waited for our own slots and limits since its last event.
+func (s *session) waitedUntil(now time.Time) time.Duration {
+	if s.waitingSince.IsZero() {
+		return s.waited
 	}
-	out := cached.DeepCopy()
-	out.ResourceVersion = s.resourceVersion
-	out.Status = *s.written.DeepCopy()
-	return out
-}
-
-// older compares resource versions, which are decimal numbers since Kubernetes 1.35 (KEP-5504).
-func older(a, b string) bool {
-	x, err1 := strconv.ParseUint(a, 10, 64)
-	y, err2 := strconv.ParseUint(b, 10, 64)
-	return err1 == nil && err2 == nil && x < y
-}
-
-// read reads a task, from the cache unless that is older than what was seen of the task.
-func (r *TaskReconciler) read(ctx context.Context, key types.NamespacedName) (*v1alpha1.AgentTask, error) {
-	task := &v1alpha1.AgentTask{}
-	if err := r.Client.Get(ctx, key, task); err != nil {
-		return nil, err
-	}
-	if s := r.sessions.get(key, task.UID); s != nil && older(task.ResourceVersion, s.specVersion) {
-		return r.readLive(ctx, key)
-	}
-	return task, nil
-}
-
-// readLive reads a task from the API server, also while the operator is about to stop.
-func (r *TaskReconciler) readLive(ctx context.Context, key types.NamespacedName) (*v1alpha1.AgentTask, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTimeout)
-	defer cancel()
-	task := &v1alpha1.AgentTask{}
-	return task, r.Live.Get(ctx, key, task)
+	return s.waited + max(0, now.Sub(s.waitingSince))
 }
 
 // sessions are the tasks that this process holds.
 type sessions struct {
-	mu      sync.Mutex
-	byName  map[types.NamespacedName]*session
-	running map[types.NamespacedName]*running
+	mu     sync.Mutex
+	byName map[types.NamespacedName]*session
+	// resting are the sessions that no Reconcile is busy with and whose state is kept, the one that rests longest at the back.
+	resting list.List
+	held    int64
 }
 
-// running is a Reconcile under way.
-type running struct {
-	// uid is the task's, empty until it was read.
-	uid    types.UID
-	cancel context.CancelCauseFunc
-	// tools: tool calls run, which are not broken off for a limit that was moved. They are told of it by limits.
-	tools  bool
-	limits chan struct{}
-}
-
-func (ss *sessions) get(key types.NamespacedName, uid types.UID) *session {
+// of gives the session of a task for one Reconcile, nil when the operator stops and it is being let go. The caller ends it by rest.
+func (ss *sessions) of(task *v1alpha1.AgentTask) *session {
+	key := keyOf(task)
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	s := ss.byName[key]
-	if s == nil || s.uid != uid {
-		return nil // another task of the same name
+	if s != nil && s.uid != task.UID {
+		if s.live.see(task); s.live.ended() {
+			ss.remove(s)
+			s = nil
+		}
 	}
+	if s == nil {
+		s = &session{key: key, uid: task.UID, live: newLive(task)}
+		if ss.byName == nil {
+			ss.byName = map[types.NamespacedName]*session{}
+		}
+		ss.byName[key] = s
+	}
+	if s.busy {
+		return nil
+	}
+	s.live.see(task)
+	s.busy = true
+	ss.unplace(s)
 	return s
 }
 
-func (ss *sessions) put(key types.NamespacedName, s *session) {
+// rest ends a Reconcile. What is idle is let go; of the rest, states are kept within maxHeldBytes.
+func (ss *sessions) rest(s *session, idle bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if ss.byName == nil {
-		ss.byName = map[types.NamespacedName]*session{}
+	s.busy = false
+	switch {
+	case ss.byName[s.key] != s:
+	case len(s.unsaved) > 0: // it is paid for and nowhere else
+	case idle:
+		ss.remove(s)
+	case s.state != nil:
+		s.held = s.state.JournalBytes + 4096
+		s.place = ss.resting.PushFront(s)
+		ss.held += s.held
 	}
-	ss.byName[key] = s
+	for ss.held > maxHeldBytes && ss.resting.Len() > 1 {
+		last := ss.resting.Back().Value.(*session)
+		ss.unplace(last)
+		last.forget()
+	}
 }
 
+// forget lets the folded journal go. What the task waited for is still known.
+func (s *session) forget() {
+	s.journal, s.state, s.compiled, s.opened, s.kept = nil, nil, nil, false, false
+}
+
+// unplace takes a session out of those that rest. The caller holds the lock.
+func (ss *sessions) unplace(s *session) {
+	if s.place == nil {
+		return
+	}
+	ss.resting.Remove(s.place)
+	ss.held -= s.held
+	s.place = nil
+}
+
+// remove takes a session out. The caller holds the lock.
+func (ss *sessions) remove(s *session) {
+	ss.unplace(s)
+	delete(ss.byName, s.key)
+}
+
+// drop lets a task go. It is called by the task's own Reconcile.
 func (ss *sessions) drop(key types.NamespacedName) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	delete(ss.byName, key)
+	if s := ss.byName[key]; s != nil {
+		ss.remove(s)
+		s.leaveRate()
+	}
 }
 
-// interrupt ends the running call of a task, if there is one. Of a Reconcile that has just begun it is not known which task
-// of that name it has read, so that one is only made to look again.
-func (ss *sessions) interrupt(key types.NamespacedName, uid types.UID, cause error) {
+// leaveRate gives up the task's place in a model's rates.
+func (s *session) leaveRate() {
+	if s.rate != nil {
+		s.rate.Leave(s.key.String())
+		s.rate = nil
+	}
+}
+
+// claim gives the sessions that rest with their journal opened, as if a Reconcile of each had begun. They are claimed for good.
+func (ss *sessions) claim() (out []*session) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	r := ss.running[key]
-	switch {
-	case r == nil || r.uid != "" && r.uid != uid:
-	case r.uid == "":
-		r.cancel(loop.ErrSpecChanged)
-	case r.tools && errors.Is(cause, loop.ErrSpecChanged):
-		select {
-		case r.limits <- struct{}{}:
-		default: // it has not looked yet since the last time
+	for _, s := range ss.byName {
+		if !s.busy && s.state != nil && s.opened {
+			s.busy = true
+			ss.unplace(s)
+			out = append(out, s)
 		}
-	default:
-		r.cancel(cause)
 	}
+	return out
 }
 
-// hasRead notes which task a Reconcile is about.
-func (ss *sessions) hasRead(key types.NamespacedName, uid types.UID) {
+// find gives what is known of a task, nil for nothing.
+func (ss *sessions) find(o client.Object) *live {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	ss.running[key].uid = uid
+	if s := ss.byName[keyOf(o)]; s != nil {
+		return s.live
+	}
+	return nil
 }
 
-// runsTools notes that tool calls run, until the returned function is called.
-func (ss *sessions) runsTools(key types.NamespacedName) (over func()) {
-	set := func(on bool) {
-		ss.mu.Lock()
-		defer ss.mu.Unlock()
-		ss.running[key].tools = on
+// load reads the task anew and folds its journal. The cache may lag behind what a former holder saw: an answer that is old to the
+// journal would look new. Where too many journals are read just now, the task is parked.
+func (r *TaskReconciler) load(ctx context.Context, s *session) (out outcome, loaded bool) {
+	turn := r.loads.Take(s.key, fairshare.Group{Namespace: s.key.Namespace})
+	if turn == nil {
+		return outcome{waiting: parked}, false
 	}
-	set(true)
-	return func() { set(false) }
+	defer turn.Release()
+	if out.err = r.fold(ctx, s); out.err != nil {
+		return out, false
+	}
+	return out, true
 }
 
-// limits tells, while tools run, that the task's limits were moved.
-func (ss *sessions) limits(key types.NamespacedName) <-chan struct{} {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	return ss.running[key].limits
-}
-
-// run gives the context of a task's calls. It ends by interrupt, or grace after ctx ends: an operator that stops lets its
-// calls finish, since they are paid for.
-func (ss *sessions) run(ctx context.Context, key types.NamespacedName, grace time.Duration) (context.Context, func()) {
-	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	ss.mu.Lock()
-	if ss.running == nil {
-		ss.running = map[types.NamespacedName]*running{}
+func (r *TaskReconciler) fold(ctx context.Context, s *session) error {
+	if err := r.readLive(ctx, s.live); err != nil {
+		return err
 	}
-	ss.running[key] = &running{cancel: cancel, limits: make(chan struct{}, 1)}
-	ss.mu.Unlock()
-	stopGrace := make(chan struct{})
-	unwatch := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel(loop.ErrShuttingDown)
-		case <-stopGrace:
-		}
-	})
-	return call, func() {
-		unwatch()
-		close(stopGrace)
-		ss.mu.Lock()
-		delete(ss.running, key)
-		ss.mu.Unlock()
-		cancel(nil)
+	task, deleted := s.live.now()
+	if deleted {
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("agenttasks").GroupResource(), s.key.Name)
 	}
-}
-
-// open finds the session of a task, or makes it. A task without any status is most likely new: that its journal is empty
-// shows when it is opened, and reading it first would cost every task a request.
-func (r *TaskReconciler) open(ctx context.Context, task *v1alpha1.AgentTask) (*session, error) {
-	if s := r.sessions.get(keyOf(task), task.UID); s != nil {
-		return s, nil
-	}
-	if task.Status.ObservedGeneration > 0 {
-		return r.load(ctx, task)
-	}
-	s := &session{uid: task.UID, journal: r.Journals.Begin(transcript.RefOf(task)), state: &loop.State{}, unread: true}
-	r.sessions.put(keyOf(task), s)
-	return s, nil
-}
-
-// load makes the session of a task from its journal.
-func (r *TaskReconciler) load(ctx context.Context, task *v1alpha1.AgentTask) (*session, error) {
 	journal, events, err := r.Journals.Load(ctx, transcript.RefOf(task))
 	if err != nil {
-		return nil, fmt.Errorf("reading the journal: %w", err)
+		return fmt.Errorf("reading the journal: %w", err)
 	}
 	// A status is written after what it tells of is in the journal.
 	if told := task.Status.Transcript; told != nil && int64(len(events)) < deref(told.Events) {
-		return nil, fmt.Errorf("%w: of %d events, %d are left", transcript.ErrCorrupt, deref(told.Events), len(events))
+		return fmt.Errorf("%w: of %d events, %d are left", transcript.ErrCorrupt, deref(told.Events), len(events))
 	}
 	state, err := loop.Fold(events)
 	if err != nil {
-		return nil, fmt.Errorf("folding the journal: %w", err)
+		return fmt.Errorf("folding the journal: %w", err)
 	}
-	s := &session{uid: task.UID, journal: journal, state: state}
-	r.sessions.put(keyOf(task), s)
-	return s, nil
+	if s.heldSince.IsZero() {
+		s.heldSince = r.Clock.Now()
+	}
+	s.journal, s.state, s.opened = journal, state, state.Holder == r.Holder && !state.Released
+	s.kept = s.opened
+	return nil
+}
+
+// readLive reads the newest version from the API server, also while the operator is about to stop.
+func (r *TaskReconciler) readLive(ctx context.Context, l *live) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AppendTimeout)
+	defer cancel()
+	known, _ := l.now()
+	task := &v1alpha1.AgentTask{}
+	if err := r.Live.Get(ctx, keyOf(known), task); err != nil {
+		return err
+	}
+	l.see(task)
+	return nil
 }

@@ -1,49 +1,87 @@
 package controller
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
+func numbered(i int) *v1alpha1.AgentTask {
+	return &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), ResourceVersion: "1"}}
+}
+
+func TestWhatIsHeldOfTasksThatNothingRunsForIsBounded(t *testing.T) {
+	const each, tasks = 1 << 20, 200
+	var ss sessions
+	for i := range tasks {
+		s := ss.of(numbered(i))
+		s.state = &loop.State{JournalBytes: each}
+		ss.rest(s, false)
+	}
+	held := int64(0)
+	for i := range tasks {
+		s := ss.of(numbered(i))
+		if s.state != nil {
+			held += s.state.JournalBytes
+		} else if i >= tasks-maxHeldBytes/each/2 {
+			t.Fatalf("task %d is let go before those that rest longer", i)
+		}
+	}
+	if held == 0 || held > maxHeldBytes {
+		t.Errorf("%d bytes are held, at most %d should be", held, maxHeldBytes)
+	}
+	if ss.held != 0 || ss.resting.Len() != 0 {
+		t.Errorf("with a Reconcile busy for each, %d bytes rest in %d sessions", ss.held, ss.resting.Len())
+	}
+}
+
+func TestASessionThatIsBusyOrHoldsUnsavedEventsIsKept(t *testing.T) {
+	var ss sessions
+	busy, unsaved := ss.of(numbered(1)), ss.of(numbered(2))
+	busy.state, unsaved.state = &loop.State{JournalBytes: maxHeldBytes}, &loop.State{JournalBytes: maxHeldBytes}
+	unsaved.unsaved = []loop.Event{{Seq: 1}}
+	ss.rest(unsaved, true)
+	for i := range 3 {
+		s := ss.of(numbered(10 + i))
+		s.state = &loop.State{JournalBytes: maxHeldBytes}
+		ss.rest(s, false)
+	}
+	if busy.state == nil {
+		t.Error("what a Reconcile works with was let go")
+	}
+	if ss.of(numbered(2)) != unsaved || unsaved.state == nil {
+		t.Error("what is paid for and nowhere else was let go")
+	}
+}
+
+func TestAnIdleTaskIsLetGo(t *testing.T) {
+	var ss sessions
+	s := ss.of(numbered(1))
+	s.state = &loop.State{JournalBytes: 1}
+	ss.rest(s, true)
+	if len(ss.byName) != 0 || ss.held != 0 {
+		t.Errorf("%d sessions, %d bytes are left", len(ss.byName), ss.held)
+	}
+}
+
 // Tasks of the same name may follow one another faster than their events are handled.
-func TestAnInterruptReachesItsOwnTaskOnly(t *testing.T) {
-	for name, tc := range map[string]struct {
-		read  types.UID
-		tools bool
-		cause error
-		want  error
-		told  bool
-	}{
-		"its task":                            {read: "1", cause: loop.ErrCancelled, want: loop.ErrCancelled},
-		"another of that name":                {read: "2", cause: loop.ErrCancelled},
-		"not read yet: it looks again":        {cause: loop.ErrCancelled, want: loop.ErrSpecChanged},
-		"moved limits":                        {read: "1", cause: loop.ErrSpecChanged, want: loop.ErrSpecChanged},
-		"moved limits do not break tools off": {read: "1", tools: true, cause: loop.ErrSpecChanged, told: true},
-		"a cancel does":                       {read: "1", tools: true, cause: loop.ErrCancelled, want: loop.ErrCancelled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var ss sessions
-			call, end := ss.run(t.Context(), taskKey, 0)
-			defer end()
-			if tc.read != "" {
-				ss.hasRead(taskKey, tc.read)
-			}
-			if tc.tools {
-				defer ss.runsTools(taskKey)()
-			}
-			ss.interrupt(taskKey, "1", tc.cause)
-			ss.interrupt(types.NamespacedName{Name: "nobody"}, "1", tc.cause)
-			if got := context.Cause(call); !errors.Is(got, tc.want) {
-				t.Errorf("got %v, want %v", got, tc.want)
-			}
-			if told := len(ss.limits(taskKey)) == 1; told != tc.told {
-				t.Errorf("told of limits: %v", told)
-			}
-		})
+func TestANewTaskOfTheSameNameGetsASessionOfItsOwn(t *testing.T) {
+	var ss sessions
+	first := ss.of(numbered(1))
+	ss.rest(first, false)
+	next := numbered(1)
+	next.UID, next.ResourceVersion = "next", "2"
+	second := ss.of(next)
+	if _, deleted := first.live.now(); !deleted || second == first || second.uid != "next" {
+		t.Errorf("deleted %v, the same session %v", deleted, second == first)
+	}
+	ss.rest(first, false) // a late end of the first one's Reconcile
+	if ss.byName[first.key] != second || ss.resting.Len() != 0 {
+		t.Error("the first task's end touched the second")
 	}
 }

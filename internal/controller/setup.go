@@ -11,13 +11,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
@@ -29,18 +29,21 @@ import (
 type Options struct {
 	// Holder names this process in the journals; two processes must never share one.
 	Holder string
-	// MaxConcurrentTurns bounds the turns that run at once, over all tasks.
+	// MaxConcurrentTurns bounds the turns whose calls run at once, over all tasks. Namespaces share them equally, and a quarter more
+	// is kept for those that have less than their share (package fairshare).
 	MaxConcurrentTurns int
+	// MaxCallTimeout bounds the timeouts that AgentModels and AgentToolsets may set; 0 means an hour.
+	MaxCallTimeout time.Duration
 	// StatusInterval is the shortest time between two status writes of one task, unless its phase, exit reason or question changes.
 	StatusInterval time.Duration
 	// MaxTurnAttempts is how often a turn may end in a crash of the operator before its task is given up.
 	MaxTurnAttempts int
 	// ShutdownGrace is how long running calls may go on once the operator is asked to stop.
 	ShutdownGrace time.Duration
+	// MaxJournalBytes is the size, before compression, at which a task's journal ends it; 0 for no bound.
+	MaxJournalBytes int64
 	// DefaultModel serves tasks without modelRef in namespaces without an AgentModel named default. Empty for none.
 	DefaultModel types.NamespacedName
-	// MaxCallTimeout is the longest that an AgentModel or AgentToolset may let one call take; 0 means DefaultMaxCallTimeout.
-	MaxCallTimeout time.Duration
 	// Guard decides which addresses may be dialled.
 	Guard *egress.Guard
 	// Clock tells the time.
@@ -67,41 +70,55 @@ type TaskReconciler struct {
 	Models   *Models
 
 	sessions sessions
-	progress *pace
-	slots    slots
-	woken    chan event.GenericEvent
+	rivals   rivals
+	statuses *statuses
+	// slots are for calls, loads for the reading of journals. Whoever finds none is woken.
+	slots, loads *callSlots
+	// lastTries has one place, for turns that may end in one more crash before their task is given up. So a crash is blamed on none
+	// but the task that causes it.
+	lastTries *callSlots
+	queue     taskQueue
 }
 
-// resumedPriority puts a task whose human has answered before those that run on by themselves.
-const resumedPriority = 100
+type callSlots = fairshare.Slots[types.NamespacedName]
 
-// SetupWithManager registers the controllers of all kinds.
-func SetupWithManager(mgr ctrl.Manager, o Options) error {
+// NewTaskReconciler makes a reconciler of clients, which SetupWithManager registers.
+func NewTaskReconciler(o Options, c client.Client, live client.Reader, recorder events.EventRecorder) *TaskReconciler {
 	if o.Clock == nil {
 		o.Clock = loop.ClockFunc(time.Now)
 	}
 	if o.Tools == nil {
 		o.Tools = mcp.NewPool()
 	}
-	models := NewModels(mgr.GetClient(), mgr.GetAPIReader(), o.Guard, o.DefaultModel, o.Clock)
-	models.tracer, models.MaxCallTimeout = o.Tracer, o.MaxCallTimeout
 	r := &TaskReconciler{
-		Options: o, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
-		Recorder: mgr.GetEventRecorder("agenttask-operator"),
-		Journals: transcript.NewKubernetes(liveClient{mgr.GetClient(), mgr.GetAPIReader()}),
-		Models:   models,
-		progress: newPace(o.Clock),
-		slots:    make(slots, o.MaxConcurrentTurns),
-		woken:    make(chan event.GenericEvent, 1024),
+		Options: o, Client: c, Live: live, Recorder: recorder,
+		Journals: transcript.NewKubernetes(liveClient{c, live}),
+		Models:   NewModels(c, live, o.Guard, o.DefaultModel, o.Clock),
 	}
-	models.wake = r.wake
+	r.Models.tracer, r.Models.MaxCallTimeout = o.Tracer, o.MaxCallTimeout
+	r.Models.onTurn = r.wakeNamed
+	r.slots = fairshare.New(o.MaxConcurrentTurns, r.wake)
+	r.loads = fairshare.New(loadsAtOnce, r.wake)
+	r.lastTries = fairshare.New(1, r.wake)
+	r.statuses = newStatuses(r)
+	return r
+}
+
+// SetupWithManager registers the controllers of all kinds.
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	r := NewTaskReconciler(o, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("agenttask-operator"))
+	for _, runnable := range []manager.Runnable{r.statuses, manager.RunnableFunc(r.letGoAll)} {
+		if err := mgr.Add(runnable); err != nil {
+			return err
+		}
+	}
 	if err := r.setup(mgr); err != nil {
 		return err
 	}
-	if err := setupModelController(mgr, models); err != nil {
+	if err := setupModelController(mgr, r.Models, r.slots); err != nil {
 		return err
 	}
-	return setupToolsetController(mgr, models, r.Tools)
+	return setupToolsetController(mgr, r.Models, r.Tools)
 }
 
 func (r *TaskReconciler) setup(mgr ctrl.Manager) error {
@@ -110,102 +127,21 @@ func (r *TaskReconciler) setup(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.AgentTask{}, r.taskEvents()).
 		Watches(&v1alpha1.AgentModel{}, handler.EnqueueRequestsFromMapFunc(r.waitingTasks)).
 		Watches(&v1alpha1.AgentToolset{}, handler.EnqueueRequestsFromMapFunc(r.waitingTasks)).
-		WatchesRawSource(source.Channel(r.woken, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Func(func(_ context.Context, q taskQueue) error {
+			r.queue = q
+			return nil
+		})).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.slots.workers(),
+			MaxConcurrentReconciles: r.workers(),
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 15*time.Second),
 		}).
 		Complete(r)
 }
 
-// wake enqueues a task that waited for a model's slot. A wake that finds no room is made up for by the wait's own end.
-func (r *TaskReconciler) wake(key types.NamespacedName) {
-	task := &v1alpha1.AgentTask{}
-	task.Namespace, task.Name = key.Namespace, key.Name
-	select {
-	case r.woken <- event.GenericEvent{Object: task}:
-	default:
-	}
-}
-
-type taskQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// taskEvents enqueues tasks whose spec changed, and interrupts their running call where the change asks for it: a key is
-// never reconciled twice at once, so a Reconcile that is busy with a call cannot see the change by itself.
-func (r *TaskReconciler) taskEvents() handler.EventHandler {
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q taskQueue) {
-			priority := 0
-			// What has ended can wait. What has not waits no less than the next turns of others, or it would wait for all of them.
-			if t, ok := e.Object.(*v1alpha1.AgentTask); ok && t.Finished() {
-				priority = handler.LowPriority
-			}
-			add(q, e.Object, priority)
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q taskQueue) {
-			was, ok := e.ObjectOld.(*v1alpha1.AgentTask)
-			now, ok2 := e.ObjectNew.(*v1alpha1.AgentTask)
-			ended := ok && ok2 && now.Finished() && !was.Finished() // what comes after the end, such as its TTL, is due
-			if !ok || !ok2 || !ended && was.UID == now.UID && was.Generation == now.Generation && now.DeletionTimestamp.IsZero() {
-				return // our own status write
-			}
-			if cause := interruption(was, now); cause != nil {
-				r.sessions.interrupt(client.ObjectKeyFromObject(now), was.UID, cause)
-			}
-			priority := 0
-			if deref(was.Spec.ResumeInput) != deref(now.Spec.ResumeInput) || was.Spec.ResumeInputID != now.Spec.ResumeInputID {
-				priority = resumedPriority
-				if was.Finished() && was.UID == now.UID && deref(now.Spec.ResumeInput) != "" {
-					r.ignored(now, "The task has ended, so spec.resumeInput is ignored: create the task anew.")
-				}
-			}
-			add(q, now, priority)
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q taskQueue) {
-			r.sessions.interrupt(client.ObjectKeyFromObject(e.Object), e.Object.GetUID(), loop.ErrCancelled)
-			add(q, e.Object, 0)
-		},
-	}
-}
-
-// interruption tells why a change must interrupt the running call: what ends the task, or moves its limits. Other changes
-// wait for the turn's end, so that a call that is paid for is not thrown away.
-func interruption(was, now *v1alpha1.AgentTask) error {
-	switch {
-	case was.UID != now.UID || !now.DeletionTimestamp.IsZero() || deref(now.Spec.Cancel):
-		return loop.ErrCancelled
-	case duration(was.Spec.MaxDuration) != duration(now.Spec.MaxDuration) || deref(was.Spec.MaxTokens) != deref(now.Spec.MaxTokens):
-		return loop.ErrSpecChanged
-	}
-	return nil
-}
-
-func add(q taskQueue, o client.Object, priority int) {
-	req := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
-	if pq, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, req)
-		return
-	}
-	q.Add(req)
-}
-
-// waitingTasks are the tasks of a namespace that wait for a model or a toolset: any of them may be what they wait for.
-func (r *TaskReconciler) waitingTasks(ctx context.Context, o client.Object) []reconcile.Request {
-	var tasks v1alpha1.AgentTaskList
-	opts := []client.ListOption{client.UnsafeDisableDeepCopy}
-	if client.ObjectKeyFromObject(o) != r.DefaultModel {
-		opts = append(opts, client.InNamespace(o.GetNamespace()))
-	}
-	if err := r.Client.List(ctx, &tasks, opts...); err != nil {
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range tasks.Items {
-		if t := &tasks.Items[i]; waitsForOthers(t) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(t)})
-		}
-	}
-	return out
+// workers is how many Reconciles may run at once: one for every call that can run, and some that never make a call, for what
+// needs none and for turns that are being written.
+func (r *TaskReconciler) workers() int {
+	return r.slots.Limit() + max(16, r.MaxConcurrentTurns/4)
 }
 
 // liveClient reads from the API server and writes: what a journal needs, which is never cached.

@@ -2,11 +2,12 @@ package controller
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
@@ -18,6 +19,8 @@ type Waiting struct {
 	Reason  string
 	Message string
 	After   time.Duration
+	// Own: it waits for our own slots and limits, which is no running time.
+	Own bool
 	// Held: nothing else goes on either, so this is told before everything else.
 	Held bool
 	// Stuck: it does not go on before somebody does something about it.
@@ -30,12 +33,16 @@ func (w *Waiting) Error() string { return w.Message }
 type Projection struct {
 	State *loop.State
 	Stats transcript.Stats
+	// Task is the task's name, for the commands that its messages give.
+	Task types.NamespacedName
 	// Model is the AgentModel, nil while it is not known.
-	Model *v1alpha1.ObjectReference
-	// Pricing are its prices, JudgePricing those of the model that judges; nil for none.
-	Pricing, JudgePricing *v1alpha1.Pricing
+	Model *types.NamespacedName
 	// Waiting is why the task does not go on by itself, nil for none.
 	Waiting *Waiting
+	// Active is the time that the task has spent running.
+	Active time.Duration
+	// UnusedAnswer says why spec.resumeInput does not answer the open question, empty for nothing.
+	UnusedAnswer string
 	// Suspend is the spec's.
 	Suspend bool
 	// InputTimeout gives the open question its deadline.
@@ -49,15 +56,15 @@ func ProjectStatus(before *v1alpha1.AgentTaskStatus, p Projection) v1alpha1.Agen
 	s := p.State
 	st := v1alpha1.AgentTaskStatus{
 		Phase: phase(p), ExitReason: v1alpha1.LoopExitReason(s.ExitReason()), Message: message(p),
-		Iterations: ptr(int32(s.Iterations)), Usage: usage(before.Usage, p), InputRequest: inputRequest(p),
+		Iterations: ptr(int32(s.Iterations)), Usage: usage(s), InputRequest: inputRequest(p),
 		Model: before.Model, ObservedGeneration: p.Generation, Conditions: before.Conditions,
 	}
 	if p.Model != nil {
-		st.Model = p.Model
+		st.Model = &v1alpha1.ObjectReference{Namespace: p.Model.Namespace, Name: p.Model.Name}
 	}
 	if s.Started() {
 		st.StartTime = ptr(metav1.NewTime(s.StartedAt).Rfc3339Copy())
-		st.ActiveSeconds = ptr(int64(s.Active(p.Now) / time.Second))
+		st.ActiveSeconds = ptr(int64(p.Active / time.Second))
 		st.Transcript = &v1alpha1.TranscriptStatus{Segments: &p.Stats.Segments, Events: &p.Stats.Events, Bytes: &p.Stats.Bytes}
 	}
 	if s.End != nil || s.Question != nil || p.suspended() {
@@ -99,10 +106,8 @@ func message(p Projection) string {
 		return cmp.Or(loop.Cut(s.End.Message, 2000), "The task has ended.")
 	case p.Waiting != nil && p.Waiting.Held:
 		return loop.Cut(p.Waiting.Message, 2000)
-	case s.Question != nil && s.Question.Kind == loop.QuestionApproval:
-		return "A tool call waits for approval: see status.inputRequest, and patch spec.resumeInput with approve or deny."
 	case s.Question != nil:
-		return "The agent asks a question: see status.inputRequest.question, and patch spec.resumeInput with the answer."
+		return question(p)
 	case p.suspended():
 		return "Held by spec.suspend. Set it to false to go on."
 	case p.Waiting != nil:
@@ -115,17 +120,41 @@ func message(p Projection) string {
 	return "The task is about to start."
 }
 
-func usage(before *v1alpha1.TokenUsage, p Projection) *v1alpha1.TokenUsage {
-	u := p.State.Usage
+// question tells how the open question is answered, as a command.
+func question(p Projection) string {
+	q := p.State.Question
+	text, answer := "The agent asks a question: see status.inputRequest.question.", "YOUR ANSWER"
+	if q.Kind == loop.QuestionApproval {
+		text, answer = "A tool call waits for approval: see status.inputRequest.toolCalls.", "approve"
+	}
+	if p.UnusedAnswer != "" {
+		text = p.UnusedAnswer
+	}
+	text += " Answer it by: " + answerCommand(p.Task, q.ID, answer)
+	if q.Kind == loop.QuestionApproval {
+		text += " (or \"deny: reason\")"
+	}
+	return text
+}
+
+// answerManager is the field manager of the answer's command. Flux drops what managers named kubectl* have set.
+const answerManager = "agenttask-answer"
+
+func answerCommand(task types.NamespacedName, id, answer string) string {
+	return fmt.Sprintf(`kubectl patch agenttask %s -n %s --field-manager=%s --type=merge -p '{"spec":{"resumeInputID":%q,"resumeInput":%q}}'`,
+		task.Name, task.Namespace, answerManager, id, answer)
+}
+
+func usage(s *loop.State) *v1alpha1.TokenUsage {
+	u := s.Usage
 	out := &v1alpha1.TokenUsage{
 		InputTokens: &u.InputTokens, OutputTokens: &u.OutputTokens, CachedInputTokens: &u.CachedInputTokens, TotalTokens: ptr(u.Total()),
 	}
 	if u.Estimated {
 		out.Estimated = ptr(true)
 	}
-	out.Cost, out.Currency = cost(p.State, p.Pricing, p.JudgePricing)
-	if p.Model == nil && before != nil && deref(before.TotalTokens) == u.Total() {
-		out.Cost, out.Currency = before.Cost, before.Currency // the prices are not known now
+	if amount, currency, ok := s.Cost(); ok {
+		out.Cost, out.Currency = amount, currency
 	}
 	return out
 }
@@ -192,10 +221,11 @@ func conditionReason(st v1alpha1.AgentTaskStatus, p Projection) string {
 	return string(st.Phase)
 }
 
-// urgent tells whether a status must be written at once, rather than within the status interval. That a task runs is told
-// once a call takes longer than a moment (writeIfSlow): on a fast model, the next turn or the end will tell more.
+// urgent tells whether a status must be written at once, rather than within the status interval: what a user acts on. That a task
+// is about to start, or runs, may wait a moment: on a fast model, its next turn or its end will tell more.
 func urgent(was, now *v1alpha1.AgentTaskStatus) bool {
-	return was.Phase != now.Phase && now.Phase != v1alpha1.PhaseRunning || was.ExitReason != now.ExitReason || questionOf(was) != questionOf(now)
+	moved := was.Phase != now.Phase && now.Phase != v1alpha1.PhaseRunning && now.Phase != v1alpha1.PhasePending
+	return moved || was.ExitReason != now.ExitReason || questionOf(was) != questionOf(now)
 }
 
 func questionOf(st *v1alpha1.AgentTaskStatus) string {
@@ -205,13 +235,14 @@ func questionOf(st *v1alpha1.AgentTaskStatus) string {
 	return st.InputRequest.ID
 }
 
-// changed tells whether there is anything to write. The running clock alone is nothing.
+// changed tells whether there is anything to write. The running clock alone is nothing, and the output changes with the phase or
+// the question alone: the cache does not hold it.
 func changed(was, now *v1alpha1.AgentTaskStatus) bool {
 	a, b := *was, *now
 	if b.CompletionTime == nil {
 		a.ActiveSeconds, b.ActiveSeconds = nil, nil
 	}
-	return !equality.Semantic.DeepEqual(a, b)
+	return !sameStatus(&a, &b)
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -221,6 +252,17 @@ func waitsForOthers(t *v1alpha1.AgentTask) bool {
 	if t.Finished() {
 		return false
 	}
-	c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionReconciling)
-	return c == nil || c.Reason != string(v1alpha1.PhaseRunning) && c.Reason != string(v1alpha1.PhaseNeedsInput) && c.Reason != string(v1alpha1.PhaseSuspended)
+	switch conditionsReason(&t.Status) {
+	case string(v1alpha1.PhaseRunning), string(v1alpha1.PhaseNeedsInput), string(v1alpha1.PhaseSuspended), parked.Reason:
+		return false
+	}
+	return true
+}
+
+// conditionsReason is why the task has not ended, empty while no status was written.
+func conditionsReason(st *v1alpha1.AgentTaskStatus) string {
+	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReconciling); c != nil {
+		return c.Reason
+	}
+	return ""
 }

@@ -118,68 +118,46 @@ func TestAQuestionHasTheDeadlineOfInputTimeout(t *testing.T) {
 	}
 }
 
-func TestCostsAreExact(t *testing.T) {
-	cached := "0.075"
-	dear := &v1alpha1.Pricing{Currency: "USD", InputPerMillion: "3", OutputPerMillion: "15"}
-	cheap := &v1alpha1.Pricing{Currency: "USD", InputPerMillion: "0.15", OutputPerMillion: "0.6"}
-	foreign := &v1alpha1.Pricing{Currency: "EUR", InputPerMillion: "0.15", OutputPerMillion: "0.6"}
+// Every open question's message is the command that answers it.
+func TestTheMessageOfAQuestionIsTheCommandThatAnswersIt(t *testing.T) {
+	approval := loop.Event{Kind: loop.KindAsked, Asked: &loop.Asked{ID: "approval-1-x", Kind: loop.QuestionApproval, Question: "May it?"}}
 	for name, tc := range map[string]struct {
-		usage, judge         loop.Usage
-		pricing, judgePrices *v1alpha1.Pricing
-		want                 string
+		asked  loop.Event
+		unused string
+		want   string
 	}{
-		"no prices":                 {usage: loop.Usage{InputTokens: 10}},
-		"nothing used":              {pricing: dear, want: "0"},
-		"one token":                 {usage: loop.Usage{InputTokens: 1}, pricing: cheap, want: "0.00000015"},
-		"whole":                     {usage: loop.Usage{OutputTokens: 2_000_000}, pricing: dear, want: "30"},
-		"cached":                    {usage: loop.Usage{InputTokens: 1_000_000, CachedInputTokens: 400_000}, pricing: &v1alpha1.Pricing{Currency: "USD", InputPerMillion: "0.15", CachedInputPerMillion: &cached, OutputPerMillion: "1"}, want: "0.12"},
-		"a judge by its own prices": {usage: loop.Usage{InputTokens: 3_000_000}, judge: loop.Usage{InputTokens: 1_000_000}, pricing: dear, judgePrices: cheap, want: "6.15"},
-		"a judge without prices":    {usage: loop.Usage{InputTokens: 3_000_000}, judge: loop.Usage{InputTokens: 1_000_000}, pricing: dear},
-		"a judge without prices that used nothing":      {usage: loop.Usage{InputTokens: 1_000_000}, pricing: dear, want: "3"},
-		"no sum over two currencies":                    {usage: loop.Usage{InputTokens: 3_000_000}, judge: loop.Usage{InputTokens: 1_000_000}, pricing: dear, judgePrices: foreign},
-		"a judge of another currency that used nothing": {usage: loop.Usage{InputTokens: 1_000_000}, pricing: dear, judgePrices: foreign, want: "3"},
+		"a question": {asked(), "", `The agent asks a question: see status.inputRequest.question. Answer it by: ` +
+			`kubectl patch agenttask task -n ns --field-manager=agenttask-answer --type=merge -p '{"spec":{"resumeInputID":"q","resumeInput":"YOUR ANSWER"}}'`},
+		"an approval": {approval, "", `A tool call waits for approval: see status.inputRequest.toolCalls. Answer it by: ` +
+			`kubectl patch agenttask task -n ns --field-manager=agenttask-answer --type=merge -p '{"spec":{"resumeInputID":"approval-1-x","resumeInput":"approve"}}' (or "deny: reason")`},
+		"an answer that answers nothing": {asked(), "It is not taken.", `It is not taken. Answer it by: ` +
+			`kubectl patch agenttask task -n ns --field-manager=agenttask-answer --type=merge -p '{"spec":{"resumeInputID":"q","resumeInput":"YOUR ANSWER"}}'`},
 	} {
-		currency := ""
-		if tc.want != "" {
-			currency = "USD"
-		}
-		if got, in := cost(&loop.State{Usage: tc.usage, JudgeUsage: tc.judge}, tc.pricing, tc.judgePrices); got != tc.want || in != currency {
-			t.Errorf("%s: %q %q, want %q %q", name, got, in, tc.want, currency)
+		st := ProjectStatus(&v1alpha1.AgentTaskStatus{}, Projection{State: fold(t, opened(), tc.asked), Task: taskKey, UnusedAnswer: tc.unused, Now: start})
+		if st.Message != tc.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, st.Message, tc.want)
 		}
 	}
 }
 
-func TestCostStaysWhileTheModelIsAway(t *testing.T) {
-	tokens := int64(10)
-	before := v1alpha1.AgentTaskStatus{Usage: &v1alpha1.TokenUsage{TotalTokens: &tokens, Cost: "0.5", Currency: "EUR"}}
-	for used, want := range map[int64]string{10: "0.5 EUR", 11: " "} {
-		st := ProjectStatus(&before, Projection{State: &loop.State{Usage: loop.Usage{InputTokens: used}}, Now: start})
-		if got := st.Usage.Cost + " " + st.Usage.Currency; got != want {
-			t.Errorf("%d tokens: cost %q, want %q", used, got, want)
-		}
-	}
-}
-
-func TestOnlyWhatEndsATaskOrMovesItsLimitsInterruptsACall(t *testing.T) {
-	yes := true
+// What a user acts on is written before the Reconcile ends.
+func TestWhatAUserActsOnIsWrittenAtOnce(t *testing.T) {
+	question := func(id string) *v1alpha1.InputRequest { return &v1alpha1.InputRequest{ID: id} }
 	for name, tc := range map[string]struct {
-		change func(*v1alpha1.AgentTask)
-		want   error
+		was, now v1alpha1.AgentTaskStatus
+		want     bool
 	}{
-		"cancel":      {func(t *v1alpha1.AgentTask) { t.Spec.Cancel = &yes }, loop.ErrCancelled},
-		"deletion":    {func(t *v1alpha1.AgentTask) { t.DeletionTimestamp = &metav1.Time{Time: start} }, loop.ErrCancelled},
-		"another one": {func(t *v1alpha1.AgentTask) { t.UID = "other" }, loop.ErrCancelled},
-		"less time":   {func(t *v1alpha1.AgentTask) { t.Spec.MaxDuration = &metav1.Duration{Duration: 1} }, loop.ErrSpecChanged},
-		"less tokens": {func(t *v1alpha1.AgentTask) { t.Spec.MaxTokens = ptr(int64(1)) }, loop.ErrSpecChanged},
-		"suspend":     {func(t *v1alpha1.AgentTask) { t.Spec.Suspend = &yes }, nil},
-		"an answer":   {func(t *v1alpha1.AgentTask) { t.Spec.ResumeInput = ptr("x") }, nil},
-		"more turns":  {func(t *v1alpha1.AgentTask) { t.Spec.MaxIterations = ptr(int32(9)) }, nil},
+		"it is about to start": {v1alpha1.AgentTaskStatus{}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhasePending}, false},
+		"it runs":              {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhasePending}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, false},
+		"it is suspended":      {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseSuspended}, true},
+		"it asks":              {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseNeedsInput, InputRequest: question("a")}, true},
+		"it asks again":        {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseNeedsInput, InputRequest: question("a")}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseNeedsInput, InputRequest: question("b")}, true},
+		"it is answered":       {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseNeedsInput, InputRequest: question("a")}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, true},
+		"it has ended":         {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseFailed}, true},
+		"another turn":         {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning, Iterations: ptr(int32(1))}, false},
 	} {
-		was := &v1alpha1.AgentTask{}
-		now := was.DeepCopy()
-		tc.change(now)
-		if got := interruption(was, now); got != tc.want { //nolint:errorlint // the very value is what is passed on
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		if got := urgent(&tc.was, &tc.now); got != tc.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -71,5 +71,5 @@ func kindOf(e *Event) EventKind {
 	case e.Finished != nil:
 		return KindFinished
 	}
-	return e.Kind // Suspended, Unsuspended and Waited have no payload
+	return e.Kind // Suspended, Unsuspended and Released have no payload
 }

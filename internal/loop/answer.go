@@ -6,18 +6,13 @@ import (
 	"strings"
 )
 
-// answerTo tells whether spec.resumeInput answers q: it is not blank, and it names the question or is not what was there
-// when the question was asked.
+// answerTo tells whether spec.resumeInput answers q: it is not blank, and it names the question. Plain text answers a
+// Question, too, once that is shown, unless it was there before. An Approval is answered by its id alone: what was meant for
+// one call must not approve another.
 func answerTo(q *Question, sp *Spec) (*Answered, bool) {
 	hash := HashInput(sp.ResumeInput)
-	if hash == "" {
-		return nil, false
-	}
-	if sp.ResumeInputID != "" {
-		if sp.ResumeInputID != q.ID {
-			return nil, false
-		}
-	} else if hash == q.InputHash {
+	plain := q.Kind != QuestionApproval && sp.ResumeInputID == "" && sp.Told == q.ID && hash != q.InputHash
+	if hash == "" || sp.ResumeInputID != q.ID && !plain {
 		return nil, false
 	}
 	a := &Answered{QuestionID: q.ID, Text: sp.ResumeInput, InputHash: hash}
@@ -26,6 +21,36 @@ func answerTo(q *Question, sp *Spec) (*Answered, bool) {
 		a.DenyReason = cutJSON(a.DenyReason, maxReasonGiven) // it is in Text as well, and the event must fit
 	}
 	return a, true
+}
+
+// noAnswer tells what spec.resumeInput holds that must never count as plain text: what was written before the question was
+// shown. An emptied field is noted as well: then even the words of before are a new answer.
+func noAnswer(q *Question, sp *Spec) (hash string, changed bool) {
+	hash = HashInput(sp.ResumeInput)
+	early := sp.ResumeInputID == "" && sp.Told != q.ID
+	return hash, hash != q.InputHash && (hash == "" || early)
+}
+
+// UnusedAnswer says in one sentence why what spec.resumeInput holds answers nothing, though a question is open. It is empty
+// where there is none, where the field holds what it held before the question, and where it is an answer.
+func UnusedAnswer(s *State, sp *Spec) string {
+	q := s.Question
+	if q == nil || HashInput(sp.ResumeInput) == "" || sp.ResumeInputID == q.ID {
+		return ""
+	}
+	old := HashInput(sp.ResumeInput) == q.InputHash
+	switch {
+	case old && !q.early:
+		return ""
+	case sp.ResumeInputID != "":
+		return fmt.Sprintf("spec.resumeInput is not taken: spec.resumeInputID is %q, but the open question is %q. Set spec.resumeInputID to %q.",
+			cutAt(sp.ResumeInputID, 100), q.ID, q.ID)
+	case q.Kind == QuestionApproval:
+		return fmt.Sprintf("spec.resumeInput is not taken: an approval is answered by its id alone. Set spec.resumeInputID to %q beside it.", q.ID)
+	case old:
+		return fmt.Sprintf("spec.resumeInput is not taken: it was written before question %q was shown. If it is the answer, set spec.resumeInputID to %q.", q.ID, q.ID)
+	}
+	return ""
 }
 
 // parseApproval reads the answer to an approval. Each line is `approve` or `deny`, then ids (none: all calls), and after a

@@ -14,7 +14,7 @@ func TestALongDenialIsCut(t *testing.T) {
 		"after the verb": {"approve a\ndeny b: " + strings.Repeat("because ", 8000), "because because", "\n[cut: 63999 bytes in all]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, ok := answerTo(q, &Spec{ResumeInput: c.input})
+			a, ok := answerTo(q, &Spec{ResumeInput: c.input, ResumeInputID: "q"})
 			if !ok || a.Text != c.input || len(a.Denied) == 0 {
 				t.Fatalf("%d calls are denied, and %d bytes of text are kept", len(a.Denied), len(a.Text))
 			}

@@ -15,9 +15,13 @@ const (
 	maxNamesBytes   = 36 << 10  // of all calls, with their ids: the longest ones in plain letters have room
 	maxResultsBytes = 320 << 10 // the agent's list may be in the same event
 	maxReasonGiven  = 4 << 10   // of a denial, which the result of each denied call repeats
+	maxPromptBytes  = 256 << 10 // with the instructions: both at their longest, unless they are full of control characters
 	maxReplyBlocks  = 512
 	maxReplyCalls   = 64
 )
+
+// promptBytes is what the spec's own texts take in the first event of a journal.
+func promptBytes(sp *Spec) int { return jsonBytes(sp.Prompt) + jsonBytes(sp.Instructions) }
 
 // normalise bounds a reply, and makes the ids of its calls unique within it.
 func normalise(r *Reply) {

@@ -7,44 +7,47 @@ import (
 )
 
 // callModel makes one model call within the task's time and tokens.
-func (e *Engine) callModel(ctx context.Context, s *State, sp *Spec, a Action) ([]Event, error) {
+func (e *Engine) callModel(w *watch, a Action) []Event {
+	s, sp := w.s, w.sp
 	req := buildRequest(s, sp, a.Purpose)
 	req.MaxOutputTokens = a.OutputCap
 	req.Sequence = s.callsBefore(a.Purpose, e.Judge != nil)
 	now := e.Clock.Now()
-	limited, stop := withTimeLimit(ctx, s, sp, now)
-	defer stop()
-	limited, cut := context.WithCancelCause(limited)
-	defer cut(nil)
-
 	var streamed int64
-	left := sp.MaxTokens - s.Usage.Total() - a.EstimatedInput
-	reply, err := e.model(a.Purpose).Generate(limited, req, func(n int) {
+	reply, err := e.model(a.Purpose).Generate(w.ctx, req, func(n int) {
 		streamed += int64(n)
-		if sp.MaxTokens > 0 && outputTokens(streamed) > left {
-			cut(errTokenBudget)
+		if now := w.specs.Spec(); now.MaxTokens > 0 && outputTokens(streamed) > now.tokensLeft(s, a.EstimatedInput) {
+			w.cancel(errTokenBudget)
 		}
 	})
-	cause := context.Cause(limited)
+	cause := context.Cause(w.ctx)
 	switch {
 	case err == nil && reply == nil:
 		err = &ModelError{Cause: CauseModelReplyInvalid, Retry: true, Detail: "The model client gave no reply."}
-	case errors.Is(cause, ErrLostLease):
-		return nil, ErrLostLease
 	case err != nil && errors.Is(cause, errTokenBudget):
 		if reply == nil {
 			reply = &Reply{}
 		}
 		reply.Finish, err = FinishCut, nil
 	}
-	if err == nil {
-		fillUsage(&reply.Usage, a.EstimatedInput, max(streamed, replyBytes(reply)), reply.Finish == FinishCut)
-		return e.replied(s, sp, a, req, reply, now)
+	if err != nil {
+		return charged(sp, a, Event{ModelFailed: e.failure(s, a, reply, err, cause, streamed)})
 	}
-	if wait := (*WaitError)(nil); errors.As(err, &wait) {
-		return nil, wait
+	fillUsage(&reply.Usage, a.EstimatedInput, max(streamed, replyBytes(reply)), reply.Finish == FinishCut)
+	return charged(sp, a, e.replied(s, sp, w.specs.Spec(), a, req, reply, now)...)
+}
+
+// charged notes in the events of a call what it cost, and under which cap.
+func charged(sp *Spec, a Action, events ...Event) []Event {
+	for i := range events {
+		if r := events[i].ModelReplied; r != nil {
+			r.OutputCap, r.Cost = a.OutputCap, sp.price(a.Purpose).cost(r.Reply.Usage)
+		}
+		if f := events[i].ModelFailed; f != nil {
+			f.OutputCap, f.Cost = a.OutputCap, sp.price(a.Purpose).cost(f.Usage)
+		}
 	}
-	return []Event{{ModelFailed: e.failure(s, a, reply, err, cause, streamed)}}, nil
+	return events
 }
 
 func (e *Engine) model(p Purpose) Model {
@@ -54,8 +57,8 @@ func (e *Engine) model(p Purpose) Model {
 	return e.Model
 }
 
-// replied turns a reply into events.
-func (e *Engine) replied(s *State, sp *Spec, a Action, req *Request, reply *Reply, now time.Time) ([]Event, error) {
+// replied turns a reply to a request of sp into events. What is asked of replies is what the newest spec asks.
+func (e *Engine) replied(s *State, sp, newest *Spec, a Action, req *Request, reply *Reply, now time.Time) []Event {
 	normalise(reply)
 	r := &ModelReplied{Purpose: a.Purpose, Reply: *reply}
 	switch a.Purpose {
@@ -67,19 +70,19 @@ func (e *Engine) replied(s *State, sp *Spec, a Action, req *Request, reply *Repl
 			return []Event{{ModelFailed: &ModelFailed{
 				Purpose: a.Purpose, Cause: CauseModelReplyInvalid, Message: "The model gave no summary of the conversation.",
 				Usage: reply.Usage, Retry: true, RetryAt: now.Add(e.backoff(s.Failures + 1)).UTC(),
-			}}}, nil
+			}}}
 		}
-		return []Event{{ModelReplied: r}, ev}, nil
+		return []Event{{ModelReplied: r}, ev}
 	case PurposeTurn:
 		r.RequestBytes = sizeOf(req)
-		r.Output, r.StopWhen = checkOutput(sp, reply), checkStop(s, sp, reply)
+		r.Output, r.StopWhen = checkOutput(newest, reply), checkStop(s, newest, reply)
 		for _, c := range reply.ToolCalls {
 			if t, ok := sp.tool(c.Name); ok && t.RequireApproval && !IsBuiltin(c.Name) && !truncated(reply) && argumentsFault(c) == "" {
 				r.NeedApproval = append(r.NeedApproval, c.ID)
 			}
 		}
 	}
-	return []Event{{ModelReplied: r}}, nil
+	return []Event{{ModelReplied: r}}
 }
 
 // failure turns an error into an event, with what is known or estimated of its cost.
@@ -98,7 +101,7 @@ func (e *Engine) failure(s *State, a Action, partial *Reply, err, cause error, s
 	if f.Usage.Reported() || streamed > 0 || me.Sent {
 		fillUsage(&f.Usage, a.EstimatedInput, streamed, true)
 	}
-	if cause != nil { // we broke it off: cancel, the time limit, a changed spec or shutdown
+	if cause != nil { // we broke it off: cancel, a limit or shutdown
 		f.Interrupted, f.Retry, f.Message = true, true, "Interrupted: "+cause.Error()+"."
 		return f
 	}

@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -11,12 +10,9 @@ import (
 )
 
 // callTools runs the calls of the last reply, in parallel up to a limit, and gives the results in the order of the calls.
-func (e *Engine) callTools(ctx context.Context, s *State, sp *Spec) ([]Event, error) {
+func (e *Engine) callTools(ctx context.Context, s *State, sp *Spec) []Event {
 	t := s.turn
 	calls := t.reply.ToolCalls
-	limited, stop := e.withMovingLimit(ctx, s, sp)
-	defer stop()
-
 	results := make([]ToolResult, len(calls))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, e.parallel())
@@ -31,16 +27,13 @@ func (e *Engine) callTools(ctx context.Context, s *State, sp *Spec) ([]Event, er
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results[i] = e.callTool(limited, c)
+			results[i] = e.callTool(ctx, c)
 		})
 	}
 	wg.Wait()
-	if errors.Is(context.Cause(limited), ErrLostLease) {
-		return nil, ErrLostLease
-	}
 	todo := builtinResults(calls, results)
 	capResults(results)
-	return []Event{{ToolsReturned: &ToolsReturned{Results: results, Todo: todo}}}, nil
+	return []Event{{ToolsReturned: &ToolsReturned{Results: results, Todo: todo}}}
 }
 
 func (e *Engine) parallel() int {

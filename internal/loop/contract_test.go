@@ -39,49 +39,6 @@ func TestEveryResultNamesItsCall(t *testing.T) {
 	}
 }
 
-func TestAWaitKeepsTheJournalWholeAndTellsWhatIsDue(t *testing.T) {
-	e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(nil, &loop.WaitError{Reason: "WaitingForModel", Detail: "No slot is free."})}
-	sp := &loop.Spec{MaxTurnAttempts: 2}
-	var journal []loop.Event
-	keep := func(s loop.Step) { journal = append(journal, s.Events...) }
-	for range 5 {
-		s, err := loop.Fold(journal)
-		if err != nil {
-			t.Fatal(err)
-		}
-		step, err := e.Open(s, sp, loop.Opened{Holder: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		keep(step)
-		step, err = e.Advance(t.Context(), s, sp)
-		var wait *loop.WaitError
-		if !errors.As(err, &wait) || step.Next.Kind != loop.ActionCallModel {
-			t.Fatalf("%+v, %v", step, err)
-		}
-		keep(step)
-		folded, err := loop.Fold(journal)
-		if err != nil {
-			t.Fatal(err)
-		}
-		looptest.SameState(t, s, folded)
-	}
-}
-
-func TestOutputCapsNearTheBudgetsEnd(t *testing.T) {
-	for name, c := range map[string]struct {
-		spec loop.Spec
-		want int64
-	}{
-		"the model's own stays near the end of the budget": {loop.Spec{MaxTokens: 3000, ReplyTokens: 200}, 200},
-		"a remainder that not every model takes is none":   {loop.Spec{MaxTokens: 7000}, 0},
-	} {
-		if caps := capsOf(t, &c.spec); caps[0] != c.want {
-			t.Errorf("%s: %v", name, caps)
-		}
-	}
-}
-
 func TestAWaitForARetryEndsWithTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, spec: loop.Spec{MaxDuration: 10 * time.Minute}, model: func(context.Context, *loop.Request, func(int)) (*loop.Reply, error) {
@@ -120,7 +77,7 @@ func TestWhatAModelAndItsToolsAreGiven(t *testing.T) {
 	s := opened(t, e, sp)
 	var last loop.Step
 	for range 3 {
-		step, err := e.Advance(t.Context(), s, sp)
+		step, err := e.Advance(t.Context(), s, loop.FixedSpec(sp))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,11 +111,11 @@ func TestAStepThatHasSomethingToRecordDoesOnlyThat(t *testing.T) {
 	e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(says("NEED_INPUT: which?"), nil)}
 	sp := &loop.Spec{}
 	s := opened(t, e, sp)
-	if _, err := e.Advance(t.Context(), s, sp); err != nil {
+	if _, err := e.Advance(t.Context(), s, loop.FixedSpec(sp)); err != nil {
 		t.Fatal(err)
 	}
-	sp.ResumeInput = "that"
-	step, err := e.Advance(t.Context(), s, sp)
+	sp.ResumeInput, sp.Told = "that", s.Question.ID
+	step, err := e.Advance(t.Context(), s, loop.FixedSpec(sp))
 	if err != nil || step.Called || len(step.Events) != 1 || step.Events[0].Answered == nil {
 		t.Errorf("%+v, %v", step, err)
 	}
@@ -168,37 +125,14 @@ func TestAStepThatHasSomethingToRecordDoesOnlyThat(t *testing.T) {
 func TestARequestThatWasSentIsCharged(t *testing.T) {
 	for sent, charged := range map[bool]bool{true: true, false: false} {
 		e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(nil, &loop.ModelError{Cause: loop.CauseModelUnavailable, Retry: true, Sent: sent})}
-		s := opened(t, e, &loop.Spec{})
-		step, err := e.Advance(t.Context(), s, &loop.Spec{Prompt: strings.Repeat("x", 3000)})
+		sp := &loop.Spec{Prompt: strings.Repeat("x", 3000)}
+		s := opened(t, e, sp)
+		step, err := e.Advance(t.Context(), s, loop.FixedSpec(sp))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if u := s.Usage; (u.InputTokens >= 1000) != charged || u.Estimated != charged || u.OutputTokens != 0 {
 			t.Errorf("sent %v: %+v after %+v", sent, u, step.Events)
-		}
-	}
-}
-
-// Thousands of tasks may wait for one model while the operator is updated again and again.
-func TestWaitingForAModelIsNoAttemptAtATurn(t *testing.T) {
-	e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(nil, &loop.WaitError{Reason: "WaitingForModel", Detail: "No slot is free."})}
-	sp := &loop.Spec{MaxTurnAttempts: 2}
-	s := opened(t, e, sp)
-	var wait *loop.WaitError
-	for range 5 {
-		step, err := e.Advance(t.Context(), s, sp)
-		if !errors.As(err, &wait) {
-			t.Fatalf("%+v, %v: want to wait", step, err)
-		}
-		again, err := e.Advance(t.Context(), s, sp)
-		if !errors.As(err, &wait) || len(again.Events) != 0 {
-			t.Fatalf("to wait on is written again: %+v, %v", again, err)
-		}
-		if _, err := e.Open(s, sp, loop.Opened{Holder: "the next"}); err != nil {
-			t.Fatal(err)
-		}
-		if s.End != nil {
-			t.Fatalf("the task has ended: %s", s.End.Message)
 		}
 	}
 }

@@ -12,11 +12,18 @@ import (
 
 // Decide names the next action. It is a function of its arguments: the same journal, spec and time give the same answer.
 func Decide(s *State, sp *Spec, now time.Time) Action {
+	return withOverCap(decide(s, sp, now), s, sp)
+}
+
+func decide(s *State, sp *Spec, now time.Time) Action {
 	switch {
 	case s.End != nil:
 		return done()
 	case sp.Cancel:
 		return finish(ExitCancelled, "", sp.CancelMessage())
+	case s.Input == nil && promptBytes(sp) > maxPromptBytes:
+		return finish(ExitError, CausePromptTooLarge, fmt.Sprintf("spec.prompt and spec.instructions take %d bytes as JSON, which writes control "+
+			"characters with six, and at most %d fit into a journal. Take control characters out, or shorten them.", promptBytes(sp), maxPromptBytes))
 	case s.Attempts >= sp.maxTurnAttempts() && s.WrapUp == "":
 		return finish(ExitError, CauseTurnCrashed, fmt.Sprintf(
 			"The operator stopped %d times while it ran this turn, so the turn is given up. Look at the operator's log, then create the task anew.", s.Attempts))
@@ -41,8 +48,8 @@ func awaitInput(s *State, sp *Spec, now time.Time) Action {
 	if a, ok := answerTo(q, sp); ok {
 		return emit(Event{Answered: a})
 	}
-	if HashInput(sp.ResumeInput) == "" && q.InputHash != "" {
-		return emit(Event{InputSeen: &InputSeen{}}) // emptied: now even the same words are a new answer
+	if hash, ok := noAnswer(q, sp); ok {
+		return emit(Event{InputSeen: &InputSeen{InputHash: hash}})
 	}
 	if sp.InputTimeout <= 0 {
 		return waitUntil(time.Time{})
@@ -56,7 +63,7 @@ func awaitInput(s *State, sp *Spec, now time.Time) Action {
 // held waits, but not beyond the task's time.
 func held(s *State, sp *Spec, now time.Time) Action {
 	if sp.timeIsUp(s, now) {
-		return finish(ExitTimeBudgetExceeded, "", limitMessage(ExitTimeBudgetExceeded, sp))
+		return finish(ExitTimeBudgetExceeded, "", limitMessage(ExitTimeBudgetExceeded, s, sp))
 	}
 	return waitUntil(s.timeLimit(sp, now))
 }
@@ -115,8 +122,7 @@ func afterTurn(s *State, sp *Spec, now time.Time) Action {
 		}
 	}
 	if sp.NoProgressTurns > 0 && s.Repeats >= sp.NoProgressTurns {
-		return stopFor(s, sp, now, ExitNoProgress, fmt.Sprintf(
-			"The last %d turns repeated themselves. Look at status.output, then create the task anew with a clearer prompt.", s.Repeats))
+		return stopFor(s, sp, now, ExitNoProgress, limitMessage(ExitNoProgress, s, sp))
 	}
 	if len(t.reply.ToolCalls) == 0 || claimed {
 		return nudgeWith(nudgeText(s, sp, claimed, outputErr))
@@ -191,10 +197,10 @@ func wrapUp(s *State, sp *Spec, now time.Time) Action {
 			return a
 		}
 	}
-	return finish(s.WrapUp, "", cmp.Or(s.wrapUpWhy, limitMessage(s.WrapUp, sp)))
+	return finish(s.WrapUp, "", cmp.Or(s.wrapUpWhy, limitMessage(s.WrapUp, s, sp)))
 }
 
-// costly is the gate before every model call: the backoff of a failed attempt, and the token budget.
+// costly is the gate before every model call: the backoff of a failed attempt, the size of the journal, and the token budget.
 func costly(s *State, sp *Spec, now time.Time, p Purpose) Action {
 	// A turn that does not fit the context window is followed at once by a compaction, which is no repetition of it.
 	f := s.LastFailure
@@ -209,29 +215,18 @@ func costly(s *State, sp *Spec, now time.Time, p Purpose) Action {
 			return waitUntil(earlier(s.RetryAt, s.timeLimit(sp, now)))
 		}
 	}
-	a := Action{Kind: ActionCallModel, Purpose: p, EstimatedInput: s.calibration.estimate(requestBytes(s, sp, p))}
-	a.OutputCap = sp.ReplyTokens
-	if p == PurposeJudge && sp.OwnJudge {
-		a.OutputCap = 0 // the cap is the task's model's; the judge has its own
+	if sp.MaxJournalBytes > 0 && s.JournalBytes >= sp.MaxJournalBytes {
+		return finish(ExitError, CauseJournalFull, journalFull(s, sp))
 	}
-	if sp.MaxTokens > 0 {
-		left := sp.MaxTokens - s.Usage.Total() - a.EstimatedInput
-		if left < minReplyTokens {
-			return stopFor(s, sp, now, ExitTokenBudgetExceeded, fmt.Sprintf(
-				"The next call needs about %d tokens, and %d of maxTokens (%d) are left. Create the task anew with a larger spec.maxTokens.",
-				a.EstimatedInput+minReplyTokens, max(0, sp.MaxTokens-s.Usage.Total()), sp.MaxTokens))
-		}
-		// Providers refuse a cap above what the model can give, which is not known here. Where nobody has set one, a large
-		// remainder is left to the cut of the stream.
-		if a.OutputCap == 0 && left < safeCap || left < a.OutputCap {
-			a.OutputCap = left
-		}
+	a := Action{Kind: ActionCallModel, Purpose: p, EstimatedInput: s.calibration.estimate(requestBytes(s, sp, p))}
+	a.OutputCap = outputCap(s, sp, p, a.EstimatedInput)
+	if sp.MaxTokens > 0 && sp.tokensLeft(s, a.EstimatedInput) < minReplyTokens {
+		return stopFor(s, sp, now, ExitTokenBudgetExceeded, fmt.Sprintf(
+			"The next call needs about %d tokens, and %d of maxTokens (%d) are left. Create the task anew with a larger spec.maxTokens.",
+			a.EstimatedInput+minReplyTokens, max(0, sp.tokensLeft(s, 0)), sp.MaxTokens))
 	}
 	return a
 }
-
-// safeCap is an output cap that every model takes.
-const safeCap = 4096
 
 // minReplyTokens is the smallest reply worth paying for.
 const minReplyTokens = 16
@@ -241,7 +236,7 @@ func (s *State) timeLimit(sp *Spec, now time.Time) time.Time {
 	if sp.MaxDuration <= 0 {
 		return time.Time{}
 	}
-	return now.Add(sp.MaxDuration - s.Active(now))
+	return now.Add(sp.MaxDuration - sp.Active(s, now))
 }
 
 // earlier is the earlier of two times, of which b may be zero for never.

@@ -17,13 +17,6 @@ type Engine struct {
 	Tools Toolbox
 	// MaxParallelCalls bounds the tool calls of one reply that run at once; 0 means 8.
 	MaxParallelCalls int
-	// Fresh gives the spec as it is after a call, which may have taken long: what follows from the call is decided by that
-	// one, and questions are asked of who has seen them. Nil for the one before.
-	Fresh func() *Spec
-	// Limits tells while tool calls run that maxDuration may have changed, and MaxDuration what it is now: a tool call is not
-	// made again, so it is not broken off for a limit that was moved. Nil for one that does not move.
-	Limits      <-chan struct{}
-	MaxDuration func() time.Duration
 	// Backoff is how long to wait after the nth failure of a call; nil means exponential from 1 s to 60 s with jitter.
 	Backoff func(n int) time.Duration
 }
@@ -38,96 +31,126 @@ type Step struct {
 	Called bool
 }
 
-// Open records that a holder took the journal over, with everything that follows from that without I/O.
+// Open records that a holder takes the journal over, with everything that follows from that without I/O. Of opened it takes
+// Holder, Rival and, for a task's start, ToolDigests and the model's identity; it finds the rest itself.
 // A task that has ended is not opened: no event follows its end.
 func (e *Engine) Open(s *State, sp *Spec, opened Opened) (Step, error) {
 	if s.End != nil {
 		return Step{Next: done()}, nil
 	}
-	var events []Event
-	if err := e.record(s, &events, Event{Opened: &opened}); err != nil {
+	if err := e.takeOver(s, sp, &opened); err != nil {
 		return Step{}, err
 	}
-	return e.settle(s, sp, events)
+	r := e.record(s, sp)
+	r.add(Event{Opened: &opened})
+	return r.settle()
 }
 
-// Advance performs the next action: at most one model call or one set of tool calls, and everything that follows from it
-// without further I/O. When there is something to record first (an answer, a suspension, that approved calls are about to
-// run), it does only that.
-//
-// A *WaitError says that the model could not be called now; the step may hold an event all the same. ErrLostLease says that
-// another holder runs the task: nothing that came of the call may be kept, and it leaves no events.
-func (e *Engine) Advance(ctx context.Context, s *State, sp *Spec) (Step, error) {
-	step, err := e.settle(s, sp, nil)
-	if err != nil || len(step.Events) > 0 {
-		return step, err
-	}
-	var events []Event
-	switch step.Next.Kind {
-	case ActionCallModel:
-		events, err = e.callModel(ctx, s, sp, step.Next)
-	case ActionRunTools:
-		if !s.turn.started { // an approval is used up by this alone, right before the calls are run by the next Advance
-			events = []Event{{CallsStarted: &CallsStarted{CallIDs: callIDs(s.turn.reply.ToolCalls)}}}
-			break
-		}
-		events, err = e.callTools(ctx, s, sp)
-	default:
-		return step, nil
-	}
-	if err != nil {
-		step, recordErr := e.waited(s, step.Next, err)
-		return step, errors.Join(err, recordErr)
-	}
-	if e.Fresh != nil {
-		sp = e.Fresh()
-	}
-	if errors.Is(context.Cause(ctx), ErrCancelled) && !sp.Cancel {
-		cancelled := *sp // the spec that cancels may not have reached us yet, only its interrupt
-		cancelled.Cancel = true
-		sp = &cancelled
-	}
-	var recorded []Event
-	for _, ev := range events {
-		if err := e.record(s, &recorded, ev); err != nil {
-			return Step{}, err
-		}
-	}
-	called := step.Next.Kind == ActionCallModel
-	step, err = e.settle(s, sp, recorded)
-	step.Called = called
-	return step, err
-}
-
-// waited notes, once for each opening, that nothing was under way: to wait for a model is no attempt at a turn.
-func (e *Engine) waited(s *State, next Action, err error) (Step, error) {
-	step := Step{Next: next}
-	if wait := (*WaitError)(nil); !errors.As(err, &wait) || s.Attempts == 0 {
-		return step, nil
-	}
-	err = e.record(s, &step.Events, Event{Kind: KindWaited})
-	return step, err
+// Release records that the holder lets the task go with no call under way: what opens it next counts no attempt and charges
+// nothing as lost. From then on Advance makes no call before the task is opened again. There is nothing to record of a task
+// that has not begun, has ended, was released, or waits for a human.
+func (e *Engine) Release(s *State, sp *Spec) (Step, error) {
+	r := e.record(s, sp)
+	r.release()
+	return r.settle()
 }
 
 // Settle records what follows from the spec and the time without I/O, such as an answer, a cancel or a limit.
-func (e *Engine) Settle(s *State, sp *Spec) (Step, error) { return e.settle(s, sp, nil) }
-
-// Seen records that spec.resumeInput held something else than was known when the open question was asked.
-func (e *Engine) Seen(s *State, inputHash string) (Step, error) {
-	var events []Event
-	err := e.record(s, &events, Event{InputSeen: &InputSeen{InputHash: inputHash}})
-	return Step{Events: events}, err
-}
+func (e *Engine) Settle(s *State, sp *Spec) (Step, error) { return e.record(s, sp).settle() }
 
 // Finish ends the task from outside the loop, such as for a spec that cannot be run. It changes nothing of a task that has
 // ended.
-func (e *Engine) Finish(s *State, f Finished) (Step, error) {
-	if s.End != nil {
-		return Step{Next: done()}, nil
+func (e *Engine) Finish(s *State, sp *Spec, f Finished) (Step, error) {
+	r := e.record(s, sp)
+	if s.End == nil {
+		r.add(Event{Finished: &f})
 	}
-	var events []Event
-	err := e.record(s, &events, Event{Finished: &f})
-	return Step{Events: events, Next: done()}, err
+	return r.settle()
+}
+
+// Advance performs the next action: at most one model call or one set of tool calls, and everything that follows from it
+// without further I/O, by the spec as it is then. When there is something to record first (an answer, a suspension, that
+// approved calls are about to run), it does only that.
+//
+// While the call runs, a cancel ends it, and so does the end of maxDuration. A limit that is moved holds at once, and breaks
+// nothing off that still fits. A call that ended because the operator shuts down is followed by a release.
+func (e *Engine) Advance(ctx context.Context, s *State, specs Specs) (Step, error) {
+	sp := specs.Spec()
+	step, err := e.Settle(s, sp)
+	if err != nil || len(step.Events) > 0 {
+		return step, err
+	}
+	r, next := e.record(s, sp), step.Next
+	switch {
+	case next.Kind != ActionCallModel && next.Kind != ActionRunTools:
+		return step, nil
+	case s.Released:
+		return step, errReleased
+	case next.Kind == ActionRunTools && !s.turn.started: // an approval is used up by this alone, right before the calls are run by the next Advance
+		r.add(Event{CallsStarted: &CallsStarted{CallIDs: callIDs(s.turn.reply.ToolCalls)}})
+		return r.settle()
+	}
+	events, newest, cause := e.call(ctx, s, specs, sp, next)
+	for _, ev := range events {
+		r.add(ev)
+	}
+	r.sp = newest
+	step, err = r.settle()
+	if err == nil && errors.Is(cause, ErrShuttingDown) {
+		r.release()
+		step, err = r.settle()
+	}
+	step.Called = next.Kind == ActionCallModel
+	return step, err
+}
+
+// call makes the call of an action. It gives its events, the newest spec, and why the call was broken off, nil if it was not.
+func (e *Engine) call(ctx context.Context, s *State, specs Specs, sp *Spec, a Action) (events []Event, newest *Spec, cause error) {
+	w := e.watch(ctx, s, specs, sp)
+	defer w.stop()
+	if a.Kind == ActionCallModel {
+		events = e.callModel(w, a)
+	} else {
+		events = e.callTools(w.ctx, s, sp)
+	}
+	cause, newest = context.Cause(w.ctx), specs.Spec()
+	if errors.Is(cause, ErrCancelled) && !newest.Cancel { // the spec that cancels may not have reached us, only its interrupt
+		cancelled := *newest
+		cancelled.Cancel, newest = true, &cancelled
+	}
+	return events, newest, cause
+}
+
+// recorder makes the events of one step.
+type recorder struct {
+	e      *Engine
+	s      *State
+	sp     *Spec
+	events []Event
+	err    error
+}
+
+func (e *Engine) record(s *State, sp *Spec) *recorder { return &recorder{e: e, s: s, sp: sp} }
+
+// add stamps an event, folds it and adds it to the step. The first one tells how long the task has waited before.
+func (r *recorder) add(ev Event) {
+	if r.err != nil {
+		return
+	}
+	ev.Version, ev.Seq, ev.Time, ev.Kind = EventVersion, r.s.Seq+1, r.e.Clock.Now().UTC(), kindOf(&ev)
+	if len(r.events) == 0 {
+		ev.Waited = r.s.sinceLast(ev.Time, r.sp.Waited)
+	}
+	if r.err = r.s.Apply(&ev); r.err == nil {
+		r.events = append(r.events, ev)
+	}
+}
+
+// release records that the task is let go, unless it has not begun, has ended, was let go or waits for a human anyway.
+func (r *recorder) release() {
+	if s := r.s; s.Started() && s.End == nil && !s.Released && s.Question == nil && !s.Suspended {
+		r.add(Event{Kind: KindReleased})
+	}
 }
 
 // maxSettle bounds the events that may follow from one another without I/O. No state leads to that many; a fault that did
@@ -135,28 +158,18 @@ func (e *Engine) Finish(s *State, f Finished) (Step, error) {
 const maxSettle = 32
 
 // settle records all that follows without I/O.
-func (e *Engine) settle(s *State, sp *Spec, events []Event) (Step, error) {
+func (r *recorder) settle() (Step, error) {
 	for range maxSettle {
-		a := Decide(s, sp, e.Clock.Now())
-		if a.Kind != ActionEmit {
-			return Step{Events: events, Next: a}, nil
+		a := Decide(r.s, r.sp, r.e.Clock.Now())
+		switch {
+		case r.err != nil:
+			return Step{}, r.err
+		case a.Kind != ActionEmit:
+			return Step{Events: r.events, Next: a}, nil
 		}
-		if err := e.record(s, &events, a.Event); err != nil {
-			return Step{}, err
-		}
+		r.add(a.Event)
 	}
-	return Step{}, errors.New("the loop does not settle: " + string(events[len(events)-1].Kind))
-}
-
-// record stamps an event, folds it and adds it to events.
-func (e *Engine) record(s *State, events *[]Event, ev Event) error {
-	ev.Version, ev.Seq, ev.Time = EventVersion, s.Seq+1, e.Clock.Now().UTC()
-	ev.Kind = kindOf(&ev)
-	if err := s.Apply(&ev); err != nil {
-		return err
-	}
-	*events = append(*events, ev)
-	return nil
+	return Step{}, errors.New("the loop does not settle: " + string(r.events[len(r.events)-1].Kind))
 }
 
 func (e *Engine) backoff(failures int) time.Duration {
@@ -165,46 +178,4 @@ func (e *Engine) backoff(failures int) time.Duration {
 	}
 	d := min(time.Second<<min(failures-1, 6), time.Minute)
 	return d/2 + rand.N(d/2+1)
-}
-
-// withMovingLimit bounds ctx by what is left of the task's time, also when that changes.
-func (e *Engine) withMovingLimit(ctx context.Context, s *State, sp *Spec) (context.Context, context.CancelFunc) {
-	if e.MaxDuration == nil {
-		return withTimeLimit(ctx, s, sp, e.Clock.Now())
-	}
-	limited, cancel := context.WithCancelCause(ctx)
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for most := sp.MaxDuration; ; {
-			var due <-chan time.Time
-			if most > 0 {
-				due = time.After(most - s.Active(e.Clock.Now()))
-			}
-			was, late := most, false
-			select {
-			case <-limited.Done():
-				return
-			case <-e.Limits:
-			case <-due:
-				late = true
-			}
-			if most = e.MaxDuration(); late && most == was {
-				cancel(errTimeBudget)
-				return
-			}
-		}
-	}()
-	return limited, func() {
-		cancel(nil)
-		<-over
-	}
-}
-
-// withTimeLimit bounds ctx by what is left of the task's time.
-func withTimeLimit(ctx context.Context, s *State, sp *Spec, now time.Time) (context.Context, context.CancelFunc) {
-	if sp.MaxDuration <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, sp.MaxDuration-s.Active(now), errTimeBudget)
 }

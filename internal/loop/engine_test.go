@@ -30,16 +30,16 @@ func modelThat(reply *loop.Reply, err error) loop.Model {
 func TestNothingFollowsTheEnd(t *testing.T) {
 	e := &loop.Engine{Clock: looptest.NewClock()}
 	s := opened(t, e, &loop.Spec{})
-	step, err := e.Finish(s, loop.Finished{Reason: loop.ExitError, Cause: loop.CauseInternalError, Message: "It broke."})
+	step, err := e.Finish(s, &loop.Spec{}, loop.Finished{Reason: loop.ExitError, Cause: loop.CauseInternalError, Message: "It broke."})
 	if err != nil || len(step.Events) != 1 || s.ExitReason() != loop.ExitError {
 		t.Fatalf("%+v, %v", step, err)
 	}
 	seq, ended := s.Seq, s.EndedAt
 	for what, do := range map[string]func() (loop.Step, error){
-		"Finish":  func() (loop.Step, error) { return e.Finish(s, loop.Finished{Reason: loop.ExitCompleted}) },
+		"Finish":  func() (loop.Step, error) { return e.Finish(s, &loop.Spec{}, loop.Finished{Reason: loop.ExitCompleted}) },
 		"Open":    func() (loop.Step, error) { return e.Open(s, &loop.Spec{}, loop.Opened{Holder: "other"}) },
 		"Settle":  func() (loop.Step, error) { return e.Settle(s, &loop.Spec{Cancel: true}) },
-		"Advance": func() (loop.Step, error) { return e.Advance(t.Context(), s, &loop.Spec{Cancel: true}) },
+		"Advance": func() (loop.Step, error) { return e.Advance(t.Context(), s, loop.FixedSpec(&loop.Spec{Cancel: true})) },
 	} {
 		step, err := do()
 		if err != nil || len(step.Events) != 0 || step.Next.Kind != loop.ActionDone {
@@ -82,45 +82,6 @@ func TestFoldIgnoresUnknownKinds(t *testing.T) {
 	}
 }
 
-// A model that cannot be called now is no failure and leaves no event; a lease that is lost leaves none either.
-func TestWhatLeavesNoEvents(t *testing.T) {
-	wait := &loop.WaitError{Reason: "WaitingForModel", Detail: "No slot is free.", After: time.Second}
-	cases := map[string]struct {
-		model loop.Model
-		cause error
-		want  error
-	}{
-		"no slot":              {model: modelThat(nil, wait), want: wait},
-		"lost while it called": {model: modelThat(says("x"), nil), cause: loop.ErrLostLease, want: loop.ErrLostLease},
-		"lost while it ran tools": {
-			model: modelThat(calls("look"), nil), want: loop.ErrLostLease,
-		},
-	}
-	for name, c := range cases {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		e := &loop.Engine{Clock: looptest.NewClock(), Model: c.model, Tools: loop.ToolboxFunc(func(context.Context, loop.ToolCall) loop.ToolResult {
-			cancel(loop.ErrLostLease)
-			return loop.ToolResult{}
-		})}
-		sp := &loop.Spec{Tools: []loop.ToolDefinition{{Name: "look"}}}
-		s := opened(t, e, sp)
-		if c.cause != nil {
-			cancel(c.cause)
-		}
-		step, err := e.Advance(ctx, s, sp)
-		if err == nil { // the turn is in, now its tools
-			step, err = e.Advance(ctx, s, sp)
-		}
-		if !errors.Is(err, c.want) || len(step.Events) != 0 || s.LastFailure != nil {
-			t.Errorf("%s: %+v, %v", name, step, err)
-		}
-		cancel(nil)
-	}
-	if wait.Error() != "No slot is free." {
-		t.Errorf("%q", wait)
-	}
-}
-
 // Errors that no provider should give are tried again, and never show what is in them.
 func TestUnknownModelErrorsAreRetried(t *testing.T) {
 	below := errors.New("Bearer sk-secret")
@@ -134,7 +95,7 @@ func TestUnknownModelErrorsAreRetried(t *testing.T) {
 	} {
 		e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(nil, c.err)}
 		s := opened(t, e, &loop.Spec{})
-		step, err := e.Advance(t.Context(), s, &loop.Spec{})
+		step, err := e.Advance(t.Context(), s, loop.FixedSpec(&loop.Spec{}))
 		if err != nil || !step.Called {
 			t.Fatal(err)
 		}
@@ -155,7 +116,7 @@ func TestBackoffGrowsAndIsBounded(t *testing.T) {
 	e := &loop.Engine{Clock: clock, Model: modelThat(nil, errors.New("down"))}
 	s := opened(t, e, sp)
 	for n := range 15 {
-		step, err := e.Advance(t.Context(), s, sp)
+		step, err := e.Advance(t.Context(), s, loop.FixedSpec(sp))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +139,7 @@ func TestJudgeOfItsOwn(t *testing.T) {
 	sp := &loop.Spec{Strategy: loop.StrategyJudge, MaxIterations: 3}
 	s := opened(t, e, sp)
 	for range 6 {
-		if _, err := e.Advance(t.Context(), s, sp); err != nil {
+		if _, err := e.Advance(t.Context(), s, loop.FixedSpec(sp)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -206,7 +167,7 @@ func TestParallelCallsAreBoundedAndOrdered(t *testing.T) {
 			sp := &loop.Spec{Tools: []loop.ToolDefinition{{Name: "look"}}}
 			s := opened(t, e, sp)
 			for range 2 {
-				if _, err := e.Advance(t.Context(), s, sp); err != nil {
+				if _, err := e.Advance(t.Context(), s, loop.FixedSpec(sp)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -229,7 +190,7 @@ func TestNoToolboxAtAll(t *testing.T) {
 	for name, sp := range map[string]*loop.Spec{"no tools": {}, "a tool without a toolbox": {Tools: []loop.ToolDefinition{{Name: "look"}}}} {
 		s := opened(t, e, sp)
 		for range 2 {
-			if _, err := e.Advance(t.Context(), s, sp); err != nil {
+			if _, err := e.Advance(t.Context(), s, loop.FixedSpec(sp)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -247,7 +208,7 @@ func TestApprovalThatComesLateHolds(t *testing.T) {
 	sp := &loop.Spec{Tools: []loop.ToolDefinition{{Name: "deploy"}}}
 	s := opened(t, e, sp)
 	for range 2 {
-		if _, err := e.Advance(t.Context(), s, sp); err != nil {
+		if _, err := e.Advance(t.Context(), s, loop.FixedSpec(sp)); err != nil {
 			t.Fatal(err)
 		}
 		sp.Tools = []loop.ToolDefinition{{Name: "deploy", RequireApproval: true}} // its definition changed meanwhile
@@ -273,57 +234,15 @@ func TestBrokenTextFoldsToTheLiveState(t *testing.T) {
 	})
 }
 
-// capsOf plays one turn, with a judge if the strategy asks for it, and gives the output caps of the requests.
-func capsOf(t *testing.T, sp *loop.Spec) (caps []int64) {
-	t.Helper()
-	model := loop.ModelFunc(func(_ context.Context, req *loop.Request, _ func(int)) (*loop.Reply, error) {
-		caps = append(caps, req.MaxOutputTokens)
-		return &loop.Reply{Blocks: []loop.Block{{Kind: loop.BlockText, Text: "TASK_COMPLETE: done"}}, Usage: loop.Usage{InputTokens: 1, OutputTokens: 1}}, nil
-	})
-	e := &loop.Engine{Clock: looptest.NewClock(), Model: model}
-	s := opened(t, e, sp)
-	for range 2 {
-		if _, err := e.Advance(t.Context(), s, sp); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return caps
-}
-
-// Providers refuse a cap above what a model can give, so a budget by itself must not become one.
-func TestACapIsOnlySentWhereItMaySurelyBeGiven(t *testing.T) {
-	for name, c := range map[string]struct {
-		spec loop.Spec
-		want func(caps []int64) bool
-	}{
-		"a large budget is none":     {loop.Spec{MaxTokens: 200_000}, func(c []int64) bool { return c[0] == 0 }},
-		"a small remainder is one":   {loop.Spec{MaxTokens: 3000}, func(c []int64) bool { return c[0] > 0 && c[0] < 3000 }},
-		"the model's own stays":      {loop.Spec{MaxTokens: 200_000, ReplyTokens: 8000}, func(c []int64) bool { return c[0] == 8000 }},
-		"the model's own is lowered": {loop.Spec{MaxTokens: 6000, ReplyTokens: 8000}, func(c []int64) bool { return c[0] > 0 && c[0] < 6000 }},
-		"the task's model's is not the judge's": {
-			loop.Spec{ReplyTokens: 200, OwnJudge: true, Strategy: loop.StrategySignalThenJudge},
-			func(c []int64) bool { return c[0] == 200 && c[1] == 0 },
-		},
-		"a judge that is the same model has it": {
-			loop.Spec{ReplyTokens: 200, Strategy: loop.StrategySignalThenJudge},
-			func(c []int64) bool { return c[0] == 200 && c[1] == 200 },
-		},
-	} {
-		if caps := capsOf(t, &c.spec); !c.want(caps) {
-			t.Errorf("%s: the requests have the caps %v", name, caps)
-		}
-	}
-}
-
 func TestWhatFollowsFromACallIsDecidedByTheSpecAsItIsThen(t *testing.T) {
-	sp := &loop.Spec{MaxIterations: 1}
-	e := &loop.Engine{Clock: looptest.NewClock(), Fresh: func() *loop.Spec { return sp }}
+	specs := looptest.NewSpecs(&loop.Spec{MaxIterations: 1})
+	e := &loop.Engine{Clock: looptest.NewClock()}
 	e.Model = loop.ModelFunc(func(context.Context, *loop.Request, func(int)) (*loop.Reply, error) {
-		sp = &loop.Spec{MaxIterations: 2} // a user was faster than the model
+		specs.Set(&loop.Spec{MaxIterations: 2}) // a user was faster than the model
 		return &loop.Reply{Blocks: []loop.Block{{Kind: loop.BlockText, Text: "Half of it."}}}, nil
 	})
-	s := opened(t, e, sp)
-	if _, err := e.Advance(t.Context(), s, sp); err != nil {
+	s := opened(t, e, specs.Spec())
+	if _, err := e.Advance(t.Context(), s, specs); err != nil {
 		t.Fatal(err)
 	}
 	if s.End != nil {

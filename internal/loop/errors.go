@@ -23,6 +23,8 @@ const (
 	CauseEndpointRefused           Cause = "EndpointRefused"
 	CauseInvalidStopWhen           Cause = "InvalidStopWhen"
 	CauseInvalidOutputSchema       Cause = "InvalidOutputSchema"
+	CausePromptTooLarge            Cause = "PromptTooLarge"
+	CauseJournalFull               Cause = "JournalFull"
 	CauseTurnCrashed               Cause = "TurnCrashed"
 	CauseInternalError             Cause = "InternalError"
 )
@@ -65,24 +67,11 @@ func (e *ModelError) Error() string {
 
 func (e *ModelError) Unwrap() error { return e.Err }
 
-// WaitError says that a call was not made, for want of a slot or a rate. It is no failure and counts as no attempt.
-type WaitError struct {
-	// Reason is a CamelCase condition reason, such as WaitingForModel.
-	Reason string
-	// Detail is one sentence for people.
-	Detail string
-	// After is when to try again at the latest.
-	After time.Duration
-}
-
-func (e *WaitError) Error() string { return e.Detail }
-
 // Why a running call was interrupted: the causes of its context's end (context.Cause).
 var (
 	ErrCancelled    = errors.New("the task was cancelled")
-	ErrSpecChanged  = errors.New("the task's limits were changed")
 	ErrShuttingDown = errors.New("the operator is shutting down")
-	ErrLostLease    = errors.New("another operator took the task over")
+	errReleased     = errors.New("the task was released: open it before its next call")
 	errTimeBudget   = errors.New("maxDuration is used up")
 	errTokenBudget  = errors.New("maxTokens is used up")
 )

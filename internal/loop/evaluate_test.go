@@ -24,7 +24,7 @@ func mustSchema(t testing.TB, text string) *loop.Schema {
 func replied(t *testing.T, sp *loop.Spec, r *loop.Reply) (event map[string]any, raw loop.Event) {
 	t.Helper()
 	e := &loop.Engine{Clock: looptest.NewClock(), Model: modelThat(r, nil)}
-	step, err := e.Advance(t.Context(), opened(t, e, sp), sp)
+	step, err := e.Advance(t.Context(), opened(t, e, sp), loop.FixedSpec(sp))
 	if err != nil || len(step.Events) == 0 || step.Events[0].ModelReplied == nil {
 		t.Fatalf("%+v, %v", step, err)
 	}

@@ -1,6 +1,9 @@
 package loop
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // EventVersion is the version of the event schema that this code writes. docs/transcript.md describes it.
 const EventVersion = 1
@@ -21,14 +24,14 @@ const (
 	KindAnswered      EventKind = "Answered"
 	KindSuspended     EventKind = "Suspended"
 	KindUnsuspended   EventKind = "Unsuspended"
-	KindWaited        EventKind = "Waited"
+	KindReleased      EventKind = "Released"
 	KindCompacted     EventKind = "Compacted"
 	KindLimitReached  EventKind = "LimitReached"
 	KindFinished      EventKind = "Finished"
 )
 
 // Event is one entry of a task's journal: the truth about what happened. Exactly one payload is set, that of Kind;
-// Suspended, Unsuspended and Waited have none.
+// Suspended, Unsuspended and Released have none.
 type Event struct {
 	// Version is the schema the event was written with.
 	Version int `json:"v"`
@@ -36,6 +39,9 @@ type Event struct {
 	Seq  int64     `json:"seq"`
 	Time time.Time `json:"time"`
 	Kind EventKind `json:"kind"`
+	// Waited is how much of the time since the event before the task waited for our own slots, limits or budgets, in
+	// nanoseconds. It is no running time.
+	Waited time.Duration `json:"waited,omitempty"`
 
 	Opened        *Opened        `json:"opened,omitempty"`
 	ModelReplied  *ModelReplied  `json:"modelReplied,omitempty"`
@@ -51,13 +57,47 @@ type Event struct {
 	Finished      *Finished      `json:"finished,omitempty"`
 }
 
-// Opened: a holder took the journal over. The first one is the task's start. Several without a turn that ended between
-// them count the attempts of that turn.
+// Opened: a holder took the journal over, right before it acts. The first one is the task's start. Several without a turn
+// that ended between them count the attempts of that turn.
 type Opened struct {
 	Holder string `json:"holder"`
+	// Input is what the task is asked, from here on. Only the first Opened has it.
+	Input *Input `json:"input,omitempty"`
 	// ToolDigests are the tools that the task was started with, by name: the digest of each one's description and schema.
 	// Only the first Opened has them.
 	ToolDigests map[string]string `json:"toolDigests,omitempty"`
+	// Rival: the holder takes the task back from another one that lives and works on it too. That is no crash.
+	Rival bool `json:"rival,omitempty"`
+	// Lost is the model call that the former holder may have been making, by estimate.
+	Lost *Lost `json:"lost,omitempty"`
+	// Away is how much of the time since the event before nobody held the task, in nanoseconds. It is no running time.
+	Away time.Duration `json:"away,omitempty"`
+}
+
+// Input is what a task was started with. A later edit of the spec or of the AgentModel changes nothing of it.
+type Input struct {
+	Prompt       string        `json:"prompt"`
+	Instructions string        `json:"instructions,omitempty"`
+	Model        ModelIdentity `json:"model"`
+}
+
+// ModelIdentity is which model answers a task's turns, and how it is asked. Where it is served is not in it.
+type ModelIdentity struct {
+	// Namespace and Name are the AgentModel's.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Provider  string `json:"provider,omitempty"`
+	// Model is the provider's name of it.
+	Model string `json:"model,omitempty"`
+	// Parameters are the AgentModel's, as JSON.
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+}
+
+// Lost is a model call whose outcome nobody knows. It may have been billed, so it is charged.
+type Lost struct {
+	Purpose Purpose `json:"purpose"`
+	Usage   Usage   `json:"usage"`
+	Cost    *Cost   `json:"cost,omitempty"`
 }
 
 // ModelReplied: a model call ended with a reply. For a turn it is the write-ahead record of the reply's tool calls.
@@ -68,6 +108,9 @@ type ModelReplied struct {
 	Verdict *Verdict `json:"verdict,omitempty"`
 	// RequestBytes is the size of the request's text, by which later estimates are calibrated.
 	RequestBytes int64 `json:"requestBytes,omitempty"`
+	// OutputCap is the cap that the request carried, in tokens, 0 for none.
+	OutputCap int64 `json:"outputCap,omitempty"`
+	Cost      *Cost `json:"cost,omitempty"`
 	// NeedApproval are the ids of the calls that wait for a human.
 	NeedApproval []string `json:"needApproval,omitempty"`
 	// Output is what the task's output schema says of a turn's reply, StopWhen what its stopWhen says. Nil where there is none.
@@ -105,6 +148,9 @@ type ModelFailed struct {
 	// Text is what had arrived.
 	Text  string `json:"text,omitempty"`
 	Usage Usage  `json:"usage"`
+	// OutputCap is the cap that the request carried, in tokens, 0 for none.
+	OutputCap int64 `json:"outputCap,omitempty"`
+	Cost      *Cost `json:"cost,omitempty"`
 	// Retry: it may be tried again, not before RetryAt.
 	Retry   bool      `json:"retry,omitempty"`
 	RetryAt time.Time `json:"retryAt,omitzero"`
@@ -157,7 +203,8 @@ type Asked struct {
 	InputHash string `json:"inputHash,omitempty"`
 }
 
-// InputSeen: spec.resumeInput was seen to change without answering, such as being emptied.
+// InputSeen: spec.resumeInput was seen to hold something that answers nothing: it was emptied, or written before the open
+// question was shown. From here on this is what an answer must differ from.
 type InputSeen struct {
 	InputHash string `json:"inputHash,omitempty"`
 }

@@ -87,7 +87,7 @@ func (noClock) Now() time.Time { return time.Time{} }
 func eventsOf(t *testing.T, reply *Reply, result, answer string) map[string]Event {
 	answer = "n" + strings.ToValidUTF8(answer, "?") // as the API server takes it
 	e := &Engine{Clock: noClock{}, Tools: ToolboxFunc(func(context.Context, ToolCall) ToolResult { return ToolResult{Content: result} })}
-	sp := &Spec{ResumeInput: answer}
+	sp := &Spec{ResumeInput: answer, ResumeInputID: "q"}
 	normalise(reply)
 	known := map[string]bool{}
 	for _, c := range reply.ToolCalls {
@@ -100,11 +100,9 @@ func eventsOf(t *testing.T, reply *Reply, result, answer string) map[string]Even
 	s := &State{turn: &turn{reply: *reply, needApproval: toSet(ids)}}
 	replied := &ModelReplied{Purpose: PurposeJudge, Reply: *reply, Verdict: parseVerdict(reply), NeedApproval: ids, RequestBytes: 1 << 40}
 	asked := approvalQuestion(s, &Spec{}) // the answer comes after it
+	asked.ID = "q"
 	answered, _ := answerTo(&Question{Asked: *asked}, sp)
-	returned, err := e.callTools(t.Context(), s, sp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	returned := e.callTools(t.Context(), s, sp)
 	s.turn.denied, s.turn.denyReason = toSet(answered.Denied), answered.DenyReason
 	out := map[string]Event{
 		"replied": {ModelReplied: replied}, "asked": {Asked: asked}, "answered": {Answered: answered}, "returned": returned[0],

@@ -50,9 +50,11 @@ func (s *State) apply(e *Event) error {
 		return fmt.Errorf("event %d follows event %d: the journal has a gap", e.Seq, s.Seq)
 	}
 	s.Seq = e.Seq
+	s.JournalBytes += eventBytes(e)
 	if s.End != nil {
 		return nil // nothing follows the end
 	}
+	s.skip(e.Time, e.Waited)
 	if e.Opened == nil {
 		s.Attempts = 0
 	}
@@ -72,7 +74,7 @@ func (s *State) apply(e *Event) error {
 	case e.Asked != nil:
 		s.applyAsked(e)
 	case e.InputSeen != nil && s.Question != nil:
-		s.Question.InputHash = e.InputSeen.InputHash
+		s.Question.InputHash, s.Question.early = e.InputSeen.InputHash, e.InputSeen.InputHash != ""
 	case e.Answered != nil && s.Question != nil:
 		s.applyAnswered(e)
 	case e.Kind == KindSuspended:
@@ -81,6 +83,8 @@ func (s *State) apply(e *Event) error {
 	case e.Kind == KindUnsuspended:
 		s.Suspended = false
 		s.startClock(e.Time)
+	case e.Kind == KindReleased:
+		s.Released = true
 	case e.Compacted != nil:
 		s.applyCompacted(e.Compacted)
 	case e.LimitReached != nil:
@@ -91,26 +95,12 @@ func (s *State) apply(e *Event) error {
 		s.End, s.EndedAt = e.Finished, e.Time
 		s.Question, s.Suspended = nil, false
 	}
+	s.lastAt = e.Time
 	return nil
 }
 
-func (s *State) applyOpened(e *Event) {
-	s.Holder = e.Opened.Holder
-	switch idle := s.Question != nil || s.Suspended || e.Time.Before(s.RetryAt); {
-	case s.StartedAt.IsZero():
-		s.StartedAt = e.Time
-		s.ToolDigests = e.Opened.ToolDigests
-		s.startClock(e.Time)
-	case !idle:
-		s.Attempts++
-	}
-	if t := s.turn; t != nil && t.started && !t.returned {
-		t.lost = true
-	}
-}
-
 func (s *State) applyReplied(r *ModelReplied) {
-	s.use(r.Purpose, r.Reply.Usage)
+	s.called(r.Reply.Usage, r.Cost, r.OutputCap)
 	s.countCall(r.Purpose)
 	s.Failures, s.RetryAt, s.LastFailure = 0, time.Time{}, nil
 	switch r.Purpose {
@@ -145,15 +135,23 @@ func (s *State) applyReplied(r *ModelReplied) {
 	}
 }
 
-func (s *State) use(p Purpose, u Usage) {
+func (s *State) use(u Usage, cost *Cost) {
 	s.Usage = s.Usage.Add(u)
-	if p == PurposeJudge {
-		s.JudgeUsage = s.JudgeUsage.Add(u)
+	s.costs.add(u, cost)
+}
+
+// called counts what a call took that gave an answer, whole or not.
+func (s *State) called(u Usage, cost *Cost, outputCap int64) {
+	s.use(u, cost)
+	s.largest = max(s.largest, u.OutputTokens)
+	s.overCap = overCap{}
+	if output := u.Total() - max(0, u.InputTokens); outputCap > 0 && output > outputCap && !u.Estimated {
+		s.overCap = overCap{cap: outputCap, took: output}
 	}
 }
 
 func (s *State) applyFailed(f *ModelFailed) {
-	s.use(f.Purpose, f.Usage)
+	s.called(f.Usage, f.Cost, f.OutputCap)
 	s.LastFailure = f
 	if f.Text != "" && (f.Purpose == PurposeTurn || f.Purpose == PurposeWrapUp) {
 		s.unread = append(s.unread, []string{f.Text})

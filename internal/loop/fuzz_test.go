@@ -28,7 +28,7 @@ func FuzzFold(f *testing.F) {
 		{Prompt: "p"},
 		{
 			Prompt: "p", MaxIterations: 2, MaxTokens: 5000, MaxDuration: time.Minute, InputTimeout: time.Minute, Fresh: true, ProgressLog: true,
-			Strategy: loop.StrategyJudge, NoProgressTurns: 2, WrapUp: true, ResumeInput: "approve", ContextWindowTokens: 10,
+			Strategy: loop.StrategyJudge, NoProgressTurns: 2, WrapUp: true, ResumeInput: "approve", ContextWindowTokens: 10, Told: "q", Waited: time.Hour, MaxJournalBytes: 100_000,
 			Tools: []loop.ToolDefinition{{Name: "look", Repeatable: true, RequireApproval: true}}, StopWhen: mustPredicate("iteration > 1"),
 		},
 	}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -11,7 +12,7 @@ func limit(s *State, sp *Spec, now time.Time) (Action, bool) {
 	if reason == "" {
 		return Action{}, false
 	}
-	return stopFor(s, sp, now, reason, limitMessage(reason, sp)), true
+	return stopFor(s, sp, now, reason, limitMessage(reason, s, sp)), true
 }
 
 func reachedLimit(s *State, sp *Spec, now time.Time) ExitReason {
@@ -27,7 +28,7 @@ func reachedLimit(s *State, sp *Spec, now time.Time) ExitReason {
 }
 
 func (sp *Spec) timeIsUp(s *State, now time.Time) bool {
-	return sp.MaxDuration > 0 && s.Active(now) >= sp.MaxDuration
+	return sp.MaxDuration > 0 && sp.Active(s, now) >= sp.MaxDuration
 }
 
 // stopFor ends the loop for a limit, after a wrap-up call where one is wanted and fits what is left.
@@ -46,19 +47,79 @@ func wrapUpFits(s *State, sp *Spec, now time.Time) bool {
 	return sp.MaxTokens <= 0 || s.Usage.Total()+need <= sp.MaxTokens
 }
 
-func limitMessage(reason ExitReason, sp *Spec) string {
-	const next = " Partial output is in status.output; create the task anew with a larger limit to go further."
+// limitMessage tells which limit ended the task, and what to do. It promises only the output that there is.
+func limitMessage(reason ExitReason, s *State, sp *Spec) string {
+	next := " Create the task anew with a larger limit to go further."
+	if s.Output != "" {
+		next = " Partial output is in status.output; create the task anew with a larger limit to go further."
+	}
 	switch reason {
 	case ExitTokenBudgetExceeded:
 		return fmt.Sprintf("maxTokens (%d) is used up.", sp.MaxTokens) + next
 	case ExitTimeBudgetExceeded:
-		return fmt.Sprintf("maxDuration (%s) is used up.", sp.MaxDuration) + next
+		turns, waiting := fmt.Sprintf("%d turns", s.Iterations), ""
+		if s.Iterations == 1 {
+			turns = "1 turn"
+		}
+		if sp.WaitingFor != "" {
+			waiting = ", while the task waited for " + cutAt(sp.WaitingFor, 300)
+		}
+		return fmt.Sprintf("maxDuration (%s) is used up after %s%s.", sp.MaxDuration, turns, waiting) + next
 	case ExitIterationCapReached:
 		return fmt.Sprintf("maxIterations (%d) is reached.", sp.MaxIterations) + next
 	case ExitNoProgress:
-		return "The last turns repeated themselves. Look at status.output, then create the task anew with a clearer prompt."
+		said := "the transcript"
+		if s.Output != "" {
+			said = "status.output"
+		}
+		return fmt.Sprintf("The last %d turns repeated themselves. Look at %s, then create the task anew with a clearer prompt.", s.Repeats, said)
 	}
 	return ""
+}
+
+func journalFull(s *State, sp *Spec) string {
+	kept := ""
+	if s.Output != "" {
+		kept = " Partial output is in status.output."
+	}
+	return fmt.Sprintf("The task's journal has %d bytes, and its cap is %d.%s Create the task anew with a larger spec.maxJournalBytes, "+
+		"with tools of shorter results, or as several tasks.", s.JournalBytes, sp.MaxJournalBytes, kept)
+}
+
+// tokensLeft is what is left of maxTokens for the output of a call with this input.
+func (sp *Spec) tokensLeft(s *State, input int64) int64 {
+	return sp.MaxTokens - s.Usage.Total() - input
+}
+
+// outputCap is the cap of a call's reply, 0 for none. With maxTokens there always is one: reasoning that is billed but not
+// streamed can be held by nothing else.
+func outputCap(s *State, sp *Spec, p Purpose, input int64) int64 {
+	most := sp.ReplyTokens
+	if p == PurposeJudge && sp.OwnJudge {
+		most = 0 // the cap is the task's model's; the judge has its own
+	}
+	if sp.MaxTokens <= 0 {
+		return most
+	}
+	return min(cmp.Or(most, cappedReplyTokens), sp.tokensLeft(s, input))
+}
+
+// cappedReplyTokens is the cap of a reply with maxTokens where the AgentModel sets none. A call that is lost to a crash is charged
+// its whole cap, so the whole budget must not hang on one.
+const cappedReplyTokens = 32 << 10
+
+// overCap is an output cap, and what a call took all the same.
+type overCap struct{ cap, took int64 }
+
+// withOverCap says in a task's end that its budget was passed because a model server does not keep caps, where that is so.
+func withOverCap(a Action, s *State, sp *Spec) Action {
+	o := s.overCap
+	if a.Event.Finished == nil || sp.MaxTokens <= 0 || s.Usage.Total() <= sp.MaxTokens || o.cap == 0 {
+		return a
+	}
+	f := *a.Event.Finished
+	f.Message += fmt.Sprintf(" The last call was capped at %d output tokens and took %d: its model server does not keep the cap.", o.cap, o.took)
+	return emit(Event{Finished: &f})
 }
 
 // calibration learns how many tokens a byte of request is, from the calls whose usage the provider reported.

@@ -20,6 +20,7 @@ type aProvider struct {
 	bytesOut  float64
 	chunk     int     // bytes that stream at once
 	keepsCap  bool    // it honours the cap of the request
+	thinks    bool    // it thinks up to its cap, which it bills and does not stream
 	reports   string  // what usage it reports: all, parts, none
 	failures  float64 // how many calls break off
 	planned   loop.Action
@@ -61,9 +62,12 @@ func (p *aProvider) Generate(ctx context.Context, req *loop.Request, onBytes fun
 	}
 	reply.Blocks[0].Text = text[:min(len(text), int(p.streamed))]
 	out := tokens(int(p.streamed), p.bytesOut)
+	p.overReply = out - p.streamed/4
+	if p.thinks {
+		out = max(out, req.MaxOutputTokens)
+	}
 	p.spent += in + out
 	p.overInput = in - p.planned.EstimatedInput
-	p.overReply = out - p.streamed/4
 	switch {
 	case breaks >= 0:
 		return reply, &loop.ModelError{Cause: loop.CauseModelUnavailable, Retry: true, Detail: "Broken off."}
@@ -113,7 +117,7 @@ func requestBytes(req *loop.Request) int {
 }
 
 // A task spends no more than maxTokens and the estimate's error of one call, whoever serves it: one that reports usage in
-// whole, in part or never, honours the cap or not, and breaks off now and then.
+// whole, in part or never, honours the cap or not, breaks off now and then, and thinks as long as its cap allows.
 func TestSpendIsBoundedOverRandomRuns(t *testing.T) {
 	const runs = 1000
 	seed := uint64(time.Now().UnixNano())
@@ -123,7 +127,7 @@ func TestSpendIsBoundedOverRandomRuns(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed+n, 0))
 		sp := randomSpec(r)
 		sp.Cancel, sp.Suspend, sp.MaxTokens = false, false, 500+r.Int64N(30_000)
-		sp.MaxIterations, sp.MaxDuration = 100, 0 // let the budget be what ends most
+		sp.MaxIterations, sp.MaxDuration, sp.MaxJournalBytes = 100, 0, 0 // let the budget be what ends most
 		run := &aRun{t: t, r: r, spec: sp}
 		exits[run.play(n%10 == 0)]++
 		over := run.state.Usage.Total() - sp.MaxTokens
@@ -161,13 +165,14 @@ func (a *aRun) oneCallsError() int64 {
 	return max(0, p.overInput) + max(0, p.overReply) + int64(max(p.chunk, aCall))/2 + 2
 }
 
-// play runs the task to its end or to a question that nobody answers, and tells its exit.
+// play runs the task to its end or to a question, if nobody answers, and tells its exit.
 func (a *aRun) play(compare bool) string {
 	r, clock := a.r, looptest.NewClock()
 	a.provider = &aProvider{
 		r: r, clock: clock, bytesIn: 2 + 4*r.Float64(), bytesOut: 2 + 4*r.Float64(), chunk: 1 + r.IntN(40),
 		keepsCap: r.IntN(2) == 0, reports: pick(r, "all", "parts", "none"), failures: pick(r, 0, 0.1),
 	}
+	a.provider.thinks = a.provider.keepsCap && a.provider.reports != "none" && r.IntN(2) == 0
 	e := &loop.Engine{
 		Clock: clock, Model: a.provider, Backoff: func(int) time.Duration { return time.Second },
 		Tools: loop.ToolboxFunc(func(context.Context, loop.ToolCall) loop.ToolResult {
@@ -189,7 +194,10 @@ func (a *aRun) play(compare bool) string {
 			}
 			looptest.SameState(a.t, a.state, folded)
 		}
+		q := a.state.Question
 		switch next := step.Next; {
+		case q != nil && a.spec.ResumeInput != "" && a.spec.ResumeInputID != q.ID:
+			a.spec.ResumeInputID = q.ID // it is answered
 		case next.Kind == loop.ActionDone, next.Kind == loop.ActionWait && next.Until.IsZero():
 			oneEnd(a.t, journal)
 			return string(a.state.ExitReason())
@@ -198,7 +206,7 @@ func (a *aRun) play(compare bool) string {
 		case next.Kind == loop.ActionCallModel:
 			a.provider.planned = next
 		}
-		step, err = e.Advance(a.t.Context(), a.state, a.spec)
+		step, err = e.Advance(a.t.Context(), a.state, loop.FixedSpec(a.spec))
 	}
 	a.t.Fatal("the task has no end")
 	return ""

@@ -15,7 +15,7 @@ type Clock interface {
 // Generate sends one request and returns the assembled reply. While the reply streams it calls onBytes (never nil) with the
 // number of bytes of text, reasoning and tool arguments that arrived, from one goroutine. When ctx ends it returns at once.
 // With an error, the reply may still be non-nil: it then holds what had arrived, text and usage, and is kept.
-// Errors are *ModelError or *WaitError; any other error is treated as a ModelError that may be retried.
+// Errors are *ModelError; any other error is treated as a ModelError that may be retried.
 // A Model never retries by itself: the loop does.
 type Model interface {
 	Generate(ctx context.Context, req *Request, onBytes func(n int)) (*Reply, error)

@@ -114,7 +114,7 @@ func play(t *testing.T, a *aTurn) string {
 		if step.Next.Kind == loop.ActionDone || step.Next.Kind == loop.ActionWait || over {
 			return outcome(s, judged)
 		}
-		step, err = e.Advance(ctx, s, &spec)
+		step, err = e.Advance(ctx, s, loop.FixedSpec(&spec))
 	}
 	t.Fatal("the turn has no end")
 	return ""

@@ -53,6 +53,12 @@ func neverBack(t *testing.T, event int, before, after *loop.State) {
 		after.Usage.InputTokens < before.Usage.InputTokens || after.Usage.OutputTokens < before.Usage.OutputTokens {
 		t.Errorf("event %d: iterations %d to %d, tokens %+v to %+v", event, before.Iterations, after.Iterations, before.Usage, after.Usage)
 	}
+	if after.JournalBytes <= before.JournalBytes {
+		t.Errorf("event %d: the journal has %d bytes, and had %d", event, after.JournalBytes, before.JournalBytes)
+	}
+	if now := time.Date(2027, 1, 5, 9, 0, 0, 0, time.UTC); after.Active(now) < 0 || after.Active(now) > now.Sub(time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)) {
+		t.Errorf("event %d: active for %s", event, after.Active(now))
+	}
 	if reason := after.ExitReason(); after.End == nil && reason != "" && reason != loop.ExitNeedInput {
 		t.Errorf("event %d: exit reason %q without an end", event, after.ExitReason())
 	}
@@ -86,6 +92,8 @@ func randomSpec(r *rand.Rand) *loop.Spec {
 		Strategy: pick(r, loop.StrategySignal, loop.StrategyJudge, loop.StrategySignalThenJudge),
 		Fresh:    r.IntN(3) == 0, ProgressLog: r.IntN(2) == 0, NoProgressTurns: pick(r, 0, 2, 10), WrapUp: r.IntN(2) == 0,
 		Cancel: r.IntN(20) == 0, Suspend: r.IntN(10) == 0, ResumeInput: pick(r, "", "", "yes", "approve", "deny: no"),
+		ResumeInputID: pick(r, "", "", "q", "p"), Told: pick(r, "q", "q", ""), MaxJournalBytes: pick[int64](r, 0, 0, 5000),
+		Waited: pick[time.Duration](r, 0, 0, time.Minute, -time.Minute), Price: pick(r, nil, &loop.Price{Input: "1", Output: "2.5"}),
 		ContextWindowTokens: pick[int64](r, 0, 1500, 100_000), ReplyTokens: pick[int64](r, 0, 100),
 		Tools: []loop.ToolDefinition{{Name: "look", Repeatable: true}, {Name: "pay"}, {Name: "deploy", RequireApproval: true}},
 	}
@@ -122,7 +130,7 @@ func randomJournal(r *rand.Rand) []loop.Event {
 	for i := range out {
 		e := randomEvent(r)
 		at = at.Add(time.Duration(r.IntN(100)-5) * time.Second) // clocks of two operators differ
-		e.Version, e.Seq, e.Time = loop.EventVersion, int64(i+1), at
+		e.Version, e.Seq, e.Time, e.Waited = loop.EventVersion, int64(i+1), at, pick[time.Duration](r, 0, 0, time.Second, time.Hour, -time.Hour)
 		out[i] = e
 	}
 	return out
@@ -135,7 +143,12 @@ func randomEvent(r *rand.Rand) loop.Event {
 	reply := randomReply(r)
 	switch r.IntN(16) {
 	case 0:
-		return loop.Event{Opened: &loop.Opened{Holder: "h"}}
+		o := &loop.Opened{Holder: "h", Rival: r.IntN(4) == 0, Away: pick[time.Duration](r, 0, time.Minute, -time.Hour)}
+		if r.IntN(3) == 0 {
+			o.Input = &loop.Input{Prompt: "Do this."}
+			o.Lost = &loop.Lost{Purpose: purpose, Usage: reply.Usage, Cost: pick(r, nil, &loop.Cost{Amount: "0.5"}, &loop.Cost{Amount: "1e9"})}
+		}
+		return loop.Event{Opened: o}
 	case 1:
 		return loop.Event{ModelFailed: &loop.ModelFailed{
 			Purpose: purpose, Cause: pick(r, "", loop.CauseContextWindowExceeded, loop.CauseModelUnavailable), Text: "half",
@@ -154,11 +167,11 @@ func randomEvent(r *rand.Rand) loop.Event {
 	case 6:
 		return loop.Event{Asked: &loop.Asked{ID: "q", Kind: kind, Question: "?", CallIDs: ids, InputHash: pick(r, "", loop.HashInput("yes"))}}
 	case 7:
-		return loop.Event{InputSeen: &loop.InputSeen{}}
+		return loop.Event{InputSeen: &loop.InputSeen{InputHash: pick(r, "", loop.HashInput("approve"))}}
 	case 8:
 		return loop.Event{Answered: &loop.Answered{QuestionID: "q", Text: "yes", Denied: ids}}
 	case 9:
-		return loop.Event{Kind: pick(r, loop.KindSuspended, loop.KindUnsuspended, loop.KindWaited)}
+		return loop.Event{Kind: pick(r, loop.KindSuspended, loop.KindUnsuspended, loop.KindReleased)}
 	case 10:
 		return loop.Event{Compacted: &loop.Compacted{Summary: "s", Kept: r.IntN(20) - 3}}
 	case 11:

@@ -15,6 +15,11 @@ const protocol = `You are an autonomous agent. You work on the task in the first
 
 // buildRequest makes the request of a model call.
 func buildRequest(s *State, sp *Spec, p Purpose) *Request {
+	if in := s.Input; in != nil { // from its start on, a task is what its journal says
+		started := *sp
+		started.Prompt, started.Instructions = in.Prompt, in.Instructions
+		sp = &started
+	}
 	switch p {
 	case PurposeJudge:
 		return judgeRequest(s, sp)

@@ -16,8 +16,25 @@ const (
 	StrategySignalThenJudge Strategy = "SignalThenJudge"
 )
 
+// Specs gives a task's spec as it is now. It is safe for use by several goroutines, and cheap: a call asks at every chunk.
+type Specs interface {
+	// Spec is the newest. Nobody changes what it gives.
+	Spec() *Spec
+	// Changed is closed once Spec may give another one. After each change there is a new channel.
+	Changed() <-chan struct{}
+}
+
+// FixedSpec never changes.
+func FixedSpec(sp *Spec) Specs { return fixedSpec{sp} }
+
+type fixedSpec struct{ spec *Spec }
+
+func (f fixedSpec) Spec() *Spec            { return f.spec }
+func (fixedSpec) Changed() <-chan struct{} { return nil }
+
 // Spec is what a task was asked, with every reference resolved. Zero limits do not limit.
 type Spec struct {
+	// Prompt and Instructions count up to the task's start. From then on those in its journal do.
 	Prompt       string
 	Instructions string
 
@@ -25,6 +42,8 @@ type Spec struct {
 	MaxTokens     int64
 	MaxDuration   time.Duration
 	InputTimeout  time.Duration
+	// MaxJournalBytes ends a task whose journal has come to this size, measured as State.JournalBytes.
+	MaxJournalBytes int64
 
 	Strategy Strategy
 	// Criteria and JudgeInstructions are for the judge.
@@ -51,9 +70,21 @@ type Spec struct {
 	// deadline, and the end of the task's time.
 	Held bool
 	// Unresolved: what the spec refers to is not known now, so nothing may be concluded from Tools.
-	Unresolved    bool
+	Unresolved bool
+	// Waited is how long of the time since the journal's last event the task waited for our own slots, limits or budgets,
+	// which is no running time. It stands still while a call runs.
+	Waited time.Duration
+	// HeldSince is when the holder began to hold the task, until it has opened the journal: before that nobody may have held it,
+	// which is no running time. Zero means since the last event.
+	HeldSince time.Time
+	// WaitingFor says what the task waits for, as a clause such as `model "x" to be created`. Empty for nothing.
+	WaitingFor string
+
+	// ResumeInput, ResumeInputID and Told are of one version of the object. Told is the id of the question that its status
+	// shows, empty for none.
 	ResumeInput   string
 	ResumeInputID string
+	Told          string
 
 	// Tools are the tools of the task's toolsets. The built-in ones are added by the loop.
 	Tools []ToolDefinition
@@ -65,6 +96,13 @@ type Spec struct {
 	ReplyTokens int64
 	// OwnJudge: the judge is another model, to which ReplyTokens does not apply.
 	OwnJudge bool
+	// RequestTimeout and CallTimeout bound one model call and one tool call; 0 means 10 minutes and 60 seconds. They tell for
+	// how long a call can have run whose operator crashed.
+	RequestTimeout time.Duration
+	CallTimeout    time.Duration
+	// Price is the model's, JudgePrice that of a judge which is another model. Nil where it is not known.
+	Price      *Price
+	JudgePrice *Price
 	// MaxAttempts of one model call, the first included; 0 means 5.
 	MaxAttempts int
 	// MaxTurnAttempts that may end in a crash of the operator; 0 means 3.

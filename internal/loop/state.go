@@ -17,8 +17,12 @@ type State struct {
 	// End is set once the task has finished. Nothing changes after that.
 	End *Finished
 
+	// Input is what the task is asked, nil before its start.
+	Input *Input
 	// ToolDigests are the tools that the task was started with.
 	ToolDigests map[string]string
+	// JournalBytes is about the size of the journal, before compression: all text of its events, and what stands around it.
+	JournalBytes int64
 
 	// Messages is the conversation after the prompt. Compaction replaces its head by a summary.
 	Messages []Message
@@ -31,8 +35,6 @@ type State struct {
 
 	Iterations int64
 	Usage      Usage
-	// JudgeUsage is the part of Usage that the judge took, whose model may have prices of its own.
-	JudgeUsage Usage
 
 	// Question is what a human is asked, nil for nothing.
 	Question  *Question
@@ -41,9 +43,11 @@ type State struct {
 	WrapUp ExitReason
 	// wrapUpWhy is what the end will say of it.
 	wrapUpWhy string
+	// Released: the last holder has let the task go, with no call under way. Nothing is called before it is opened again.
+	Released bool
 	// Attempts counts the attempts at what is under way that ended with the operator: the Opened events since anything else
-	// happened. The task's start is none, nor is an opening while nothing could run: with an open question, suspended, or
-	// before RetryAt.
+	// happened. The task's start is none, nor is an opening while nothing could run (with an open question, suspended, before
+	// RetryAt, after a release), nor one after a rival.
 	Attempts int
 	// Failures counts the failed attempts of the current model call, RetryAt is when the next is due.
 	Failures    int
@@ -60,9 +64,13 @@ type State struct {
 	chainStart  int        // index in Messages where the Fresh context begins
 	overflowed  bool       // the provider said that the context is too long, and it was not compacted yet
 	compactions int        // compactions since the last turn
+	lastAt      time.Time  // of the last event
 	active      time.Duration
 	activeSince time.Time // zero while the clock stands still
 	calibration calibration
+	largest     int64   // output of the largest reply, in tokens
+	overCap     overCap // of the last call, zero unless it took more than its cap
+	costs       costs
 	calls       map[Purpose]int
 }
 
@@ -78,6 +86,8 @@ type Question struct {
 	AskedAt time.Time
 	// Calls are the tool calls that an Approval is about.
 	Calls []ToolCall
+
+	early bool // resumeInput was written before the question was shown
 }
 
 // Approved names the tools of the calls that a human has allowed and that have not begun.
@@ -127,13 +137,40 @@ func (s *State) stopClock(at time.Time) {
 	}
 }
 
-// Active is the time spent running until now. It stands still while a human is asked and while the task is suspended, and
-// runs on while no operator is there.
+// skip takes time since the last event off the clock, if it runs.
+func (s *State) skip(now time.Time, d time.Duration) {
+	if !s.activeSince.IsZero() {
+		s.activeSince = s.activeSince.Add(s.sinceLast(now, d))
+	}
+}
+
+// sinceLast bounds d by the time since the last event.
+func (s *State) sinceLast(now time.Time, d time.Duration) time.Duration {
+	return max(0, min(d, now.Sub(s.lastAt)))
+}
+
+// Active is the time spent running until now. It stands still while a human is asked, while the task is suspended, while it
+// waits for our own slots, limits or budgets, and while no operator holds it. For a task that waits so just now, ask
+// Spec.Active.
 func (s *State) Active(now time.Time) time.Duration {
 	if s.activeSince.IsZero() {
 		return s.active
 	}
 	return s.active + max(0, now.Sub(s.activeSince))
+}
+
+// Active is the time that s has spent running until now, without what it has waited since its last event, and without the time
+// in which nobody held it.
+func (sp *Spec) Active(s *State, now time.Time) time.Duration {
+	return s.Active(now.Add(-s.sinceLast(now, sp.Waited+sp.unheld(s, now))))
+}
+
+// unheld is the part of the time since the last event in which the task may have had no holder.
+func (sp *Spec) unheld(s *State, now time.Time) time.Duration {
+	if sp.HeldSince.IsZero() {
+		return 0
+	}
+	return s.sinceLast(now, sp.HeldSince.Sub(s.lastAt))
 }
 
 // Started tells whether the task has begun.

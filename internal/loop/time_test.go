@@ -2,7 +2,6 @@ package loop_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,7 +56,7 @@ func (r *rig) run() {
 		case r.next.Kind == loop.ActionWait:
 			time.Sleep(time.Until(r.next.Until))
 		}
-		r.keep(r.engine().Advance(r.t.Context(), r.state, &r.spec))
+		r.keep(r.engine().Advance(r.t.Context(), r.state, loop.FixedSpec(&r.spec)))
 	}
 	r.t.Fatal("the task has no end")
 }
@@ -189,7 +188,7 @@ func TestTimeBudgetOverPausesAndRestarts(t *testing.T) {
 		if got := r.state.Active(time.Now()); got != 2*time.Minute {
 			t.Fatalf("active for %s while a human is asked, want 2m", got)
 		}
-		r.spec.ResumeInput, r.spec.Suspend = "that", true
+		r.spec.ResumeInput, r.spec.Told, r.spec.Suspend = "that", r.state.Question.ID, true
 		r.keep(r.engine().Settle(r.state, &r.spec))
 		time.Sleep(5 * time.Hour) // suspended
 		r.open()
@@ -225,57 +224,4 @@ func TestInputTimeoutIsExact(t *testing.T) {
 			t.Errorf("%s after %s, want InputTimeout after 36h", r.state.ExitReason(), got)
 		}
 	})
-}
-
-// A tool call is not made again, so it is not broken off for a limit that was moved away.
-func TestAToolCallFollowsAMovedLimit(t *testing.T) {
-	for name, tc := range map[string]struct {
-		moved, takes, ends time.Duration
-		told, failed       bool
-	}{
-		"raised, and told of":   {moved: time.Hour, told: true, takes: 30 * time.Minute, ends: 30 * time.Minute},
-		"raised, and not told":  {moved: time.Hour, takes: 30 * time.Minute, ends: 30 * time.Minute},
-		"removed":               {moved: 0, told: true, takes: 100 * time.Hour, ends: 100 * time.Hour},
-		"raised, and too slow":  {moved: 20 * time.Minute, told: true, takes: time.Hour, ends: 20 * time.Minute, failed: true},
-		"lowered":               {moved: 6 * time.Minute, told: true, takes: time.Hour, ends: 6 * time.Minute, failed: true},
-		"lowered below its use": {moved: time.Minute, told: true, takes: time.Hour, ends: 5 * time.Minute, failed: true},
-		"left alone":            {moved: 10 * time.Minute, takes: time.Hour, ends: 10 * time.Minute, failed: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				limits := make(chan struct{}, 1)
-				var moved atomic.Int64
-				moved.Store(int64(10 * time.Minute))
-				start := time.Now()
-				e := &loop.Engine{
-					Clock: loop.ClockFunc(time.Now), Limits: limits, MaxDuration: func() time.Duration { return time.Duration(moved.Load()) },
-					Model: modelThat(calls("look"), nil),
-					Tools: loop.ToolboxFunc(func(ctx context.Context, _ loop.ToolCall) loop.ToolResult {
-						time.Sleep(5 * time.Minute)
-						moved.Store(int64(tc.moved))
-						if tc.told {
-							limits <- struct{}{}
-						}
-						select {
-						case <-ctx.Done():
-							return loop.ToolResult{IsError: true, Content: context.Cause(ctx).Error()}
-						case <-time.After(tc.takes - 5*time.Minute):
-							return loop.ToolResult{Content: "seen"}
-						}
-					}),
-				}
-				sp := &loop.Spec{MaxDuration: 10 * time.Minute, Tools: []loop.ToolDefinition{{Name: "look"}}}
-				s := opened(t, e, sp)
-				for range 2 { // the call of the model, and the tool's
-					if _, err := e.Advance(t.Context(), s, sp); err != nil {
-						t.Fatal(err)
-					}
-				}
-				result := s.Messages[len(s.Messages)-1].ToolResults[0]
-				if took := time.Since(start); took != tc.ends || result.IsError != tc.failed {
-					t.Errorf("it took %s: %+v", took, result)
-				}
-			})
-		})
-	}
 }

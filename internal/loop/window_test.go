@@ -50,7 +50,7 @@ func TestATaskGoesOnInAWindowThatNobodyKnows(t *testing.T) {
 			sp := &loop.Spec{Prompt: "Do it.", Tools: []loop.ToolDefinition{{Name: "look"}}}
 			s := opened(t, e, sp)
 			for range 200 {
-				step, err := e.Advance(t.Context(), s, sp)
+				step, err := e.Advance(t.Context(), s, loop.FixedSpec(sp))
 				if err != nil {
 					t.Fatal(err)
 				}

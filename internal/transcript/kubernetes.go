@@ -28,11 +28,6 @@ func NewKubernetes(c client.Client) Store { return &kubernetes{c} }
 // one of them gets it.
 func segmentName(ref TaskRef, index int32) string { return fmt.Sprintf("%s-%05d", ref.UID, index) }
 
-// Begin implements Store. Whoever starts segment 0 second finds it there.
-func (k *kubernetes) Begin(ref TaskRef) Journal {
-	return &kubernetesJournal{c: k.c, ref: ref, index: -1}
-}
-
 // Load implements Store. It asks for one segment after the other by name, which is a consistent read of each; a list would
 // be one call, but of up to every byte of a long journal at once.
 func (k *kubernetes) Load(ctx context.Context, ref TaskRef) (Journal, []loop.Event, error) {

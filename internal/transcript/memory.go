@@ -50,13 +50,6 @@ func (m *Memory) Delete(ref TaskRef) {
 	}
 }
 
-// Begin implements Store.
-func (m *Memory) Begin(ref TaskRef) Journal {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return &memoryJournal{m: m, task: m.task(ref)}
-}
-
 // task finds what is stored of a task. The caller holds the lock.
 func (m *Memory) task(ref TaskRef) *memoryTask {
 	t := m.tasks[ref]

@@ -55,7 +55,7 @@ func (r *renderer) text(label, text string) {
 func (r *renderer) event(e *loop.Event) {
 	switch {
 	case e.Opened != nil:
-		r.head(e, "operator", "opened by "+e.Opened.Holder)
+		r.opened(e, e.Opened)
 	case e.ModelReplied != nil:
 		r.replied(e, e.ModelReplied)
 	case e.ModelFailed != nil:
@@ -90,12 +90,29 @@ func (r *renderer) event(e *loop.Event) {
 	}
 }
 
+func (r *renderer) opened(e *loop.Event, o *loop.Opened) {
+	what := "opened by " + o.Holder
+	if o.Rival {
+		what += ", which takes it back from another operator that works on it"
+	}
+	r.head(e, "operator", what)
+	if in := o.Input; in != nil {
+		m := in.Model
+		r.text("model", strings.TrimSpace(fmt.Sprintf("%s/%s, %s %s %s", m.Namespace, m.Name, m.Provider, m.Model, m.Parameters)))
+		r.text("prompt", in.Prompt)
+		r.text("instructions", in.Instructions)
+	}
+	if l := o.Lost; l != nil {
+		r.text("lost", fmt.Sprintf("%s, %s", l.Purpose, usage(l.Usage, l.Cost)))
+	}
+}
+
 func (r *renderer) replied(e *loop.Event, m *loop.ModelReplied) {
 	what := string(m.Purpose)
 	if m.Reply.Finish != "" {
 		what += ", " + string(m.Reply.Finish)
 	}
-	r.head(e, "model", fmt.Sprintf("%s, %s", what, usage(m.Reply.Usage)))
+	r.head(e, "model", fmt.Sprintf("%s, %s", what, usage(m.Reply.Usage, m.Cost)))
 	for _, b := range m.Reply.Blocks {
 		label := string(b.Kind)
 		if b.Kind == loop.BlockText {
@@ -124,7 +141,7 @@ func (r *renderer) failed(e *loop.Event, f *loop.ModelFailed) {
 	if f.Interrupted {
 		what = "was interrupted"
 	}
-	r.head(e, "model", fmt.Sprintf("%s %s, %s", f.Purpose, what, usage(f.Usage)))
+	r.head(e, "model", fmt.Sprintf("%s %s, %s", f.Purpose, what, usage(f.Usage, f.Cost)))
 	r.text(string(f.Cause), f.Message)
 	r.text("partial", f.Text)
 	if f.Retry && !f.RetryAt.IsZero() {
@@ -157,10 +174,13 @@ func (r *renderer) finished(e *loop.Event, f *loop.Finished) {
 	r.text("output", f.Output)
 }
 
-func usage(u loop.Usage) string {
+func usage(u loop.Usage, cost *loop.Cost) string {
 	s := fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)
 	if u.Estimated {
 		s += " (estimated)"
+	}
+	if cost != nil {
+		s += strings.TrimRight(fmt.Sprintf(", %s %s", cost.Amount, cost.Currency), " ")
 	}
 	return s
 }

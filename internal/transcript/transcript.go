@@ -53,9 +53,6 @@ type Store interface {
 	// Load reads the whole journal of a task, live from the store and never from a cache, and returns a Journal
 	// positioned at its end. A task that has none yet gets an empty one; nothing is written.
 	Load(ctx context.Context, ref TaskRef) (Journal, []loop.Event, error)
-	// Begin gives the journal of a task that seems to have none yet, and reads nothing. If it has one after all, nothing is
-	// harmed: the first Append conflicts.
-	Begin(ref TaskRef) Journal
 }
 
 // Journal is the end of one task's journal, as far as its holder knows. One goroutine uses it at a time.

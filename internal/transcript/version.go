@@ -73,7 +73,7 @@ func check(e *loop.Event) error {
 		}
 	}
 	switch {
-	case e.Kind == loop.KindSuspended || e.Kind == loop.KindUnsuspended || e.Kind == loop.KindWaited:
+	case e.Kind == loop.KindSuspended || e.Kind == loop.KindUnsuspended || e.Kind == loop.KindReleased:
 		if set > 0 {
 			return fmt.Errorf("%w: event %d of kind %s has a payload", ErrCorrupt, e.Seq, e.Kind)
 		}

@@ -186,6 +186,42 @@ func TestATurnThatKeepsKillingItsOperatorIsGivenUp(t *testing.T) {
 	}
 }
 
+// A task that kills its operator takes down the calls of its neighbours, too. They are not given up with it.
+func TestATaskThatKeepsKillingItsOperatorFailsNoNeighbour(t *testing.T) {
+	f := newFixture(t)
+	came := map[string]chan struct{}{"Do kill": make(chan struct{}, 10), "Do stay": make(chan struct{}, 10)}
+	var safe atomic.Bool
+	f.chatModel(func(r *fakechat.Request) fakechat.Reply {
+		came[r.Prompt()] <- struct{}{}
+		if r.Prompt() == "Do stay" && safe.Load() {
+			return done
+		}
+		return fakechat.Reply{Hang: true}
+	})
+	f.ownTask("kill")
+	f.ownTask("stay")
+	for _, holder := range []string{"first", "second"} {
+		op := f.operator(holder, graceless)
+		<-came["Do kill"]
+		<-came["Do stay"]
+		op.crash()
+		<-op.stopped
+	}
+	safe.Store(true) // from now on a call of the neighbour ends, unless the other kills its operator in the middle of it
+	op := f.operator("third", graceless)
+	select {
+	case <-came["Do stay"]:
+		f.awaitExit("stay", v1alpha1.ExitCompleted)
+		<-came["Do kill"]
+	case <-came["Do kill"]:
+	}
+	op.crash()
+	<-op.stopped
+	f.operator("fourth")
+	f.isErrorWithCause("kill", "TurnCrashed")
+	f.awaitExit("stay", v1alpha1.ExitCompleted)
+}
+
 func TestAStoppingOperatorLetsItsCallsFinish(t *testing.T) {
 	f := newFixture(t)
 	g := newGate()

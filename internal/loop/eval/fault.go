@@ -40,7 +40,8 @@ func faultLines(lines []string, e *jsonschema.ValidationError) []string {
 		if below := faultLines(nil, &jsonschema.ValidationError{ErrorKind: &kind.Group{}, Causes: e.Causes}); len(below) > 0 {
 			why = strings.TrimPrefix(below[0], "at ''")
 		}
-		return append(lines, faultLine(e, fmt.Sprintf("invalid property name %q%s", cut(k.Property, 60), why)))
+		// Nor is it told where: the library writes over the place it keeps.
+		return append(lines, cut(fmt.Sprintf("invalid property name %q%s", cut(k.Property, 60), why), maxFaultLineBytes))
 	default:
 		lines = append(lines, faultLine(e, ""))
 	}

@@ -34,7 +34,7 @@ func (p *Player) expect(when string, want *Expect) {
 	given(p, when, "output", p.output(), want.Output)
 	given(p, when, "tokens", s.Usage.Total(), want.Tokens)
 	given(p, when, "estimated", s.Usage.Estimated, want.Estimated)
-	given(p, when, "active time", s.Active(p.clock.Now()), want.Active)
+	given(p, when, "active time", p.specs.Spec().Active(s, p.clock.Now()), want.Active)
 	given(p, when, "model calls", p.modelRun, want.ModelCalls)
 	if want.ToolRuns != nil && !maps.Equal(p.toolRuns, want.ToolRuns) {
 		p.t.Errorf("%s: tools ran %v times, want %v", when, p.toolRuns, want.ToolRuns)

@@ -42,7 +42,8 @@ type Tool struct {
 	Repeatable      bool   `yaml:"repeatable"`
 }
 
-// Turn is one step of the conversation: exactly one of Agent, WrapUp, Judge, Summary, User, Time, Operator and Expect.
+// Turn is one step of the conversation: exactly one of Agent, WrapUp, Judge, Summary, User, Early, Time, Waits,
+// Operator and Expect.
 type Turn struct {
 	// Agent, WrapUp, Judge and Summary are the text of a model's reply: to a turn, after a limit, as a judge, and for a
 	// compaction.
@@ -55,11 +56,16 @@ type Turn struct {
 	// User changes the spec: the fields given replace those of the spec. The resumeInputID `open` stands for the id of the
 	// open question.
 	User map[string]any `yaml:"user"`
+	// Early is as User, but seen before the open question is shown.
+	Early map[string]any `yaml:"early"`
 	// Tools replaces what the toolsets offer.
 	Tools []Tool `yaml:"tools"`
 	// Time passes.
 	Time time.Duration `yaml:"time"`
-	// Operator `crashes` or `restarts` between two steps; another one takes over.
+	// Waits: so much time passes while the task waits for a slot, a model's limit or a budget.
+	Waits time.Duration `yaml:"waits"`
+	// Operator `crashes` between two steps, maybe in a call, or `restarts` after it has let its tasks go. Another one takes
+	// over; `rival`: one that another has taken the task from, takes it back.
 	Operator string `yaml:"operator"`
 	// Expect is what must hold now.
 	Expect *Expect `yaml:"expect"`
@@ -84,8 +90,8 @@ type Reply struct {
 	Takes time.Duration `yaml:"takes"`
 	// Chunk is the number of bytes that stream at once; all of them by default.
 	Chunk int `yaml:"chunk"`
-	// Interrupt breaks the call off once the text has streamed: cancelled, specChanged, shuttingDown, lostLease. Whole: the
-	// reply is whole by then all the same.
+	// Interrupt breaks the call off once the text has streamed: cancelled or shuttingDown. Whole: the reply is whole by then
+	// all the same.
 	Interrupt string `yaml:"interrupt"`
 	Whole     bool   `yaml:"whole"`
 	// Meanwhile changes the spec while the call runs, like User.
@@ -194,7 +200,7 @@ func (sc *Scenario) validate() error {
 		n := 0
 		for _, is := range []bool{
 			t.Agent != nil, t.WrapUp != nil, t.Judge != nil, t.Summary != nil,
-			t.User != nil, t.Tools != nil, t.Time != 0, t.Operator != "", t.Expect != nil,
+			t.User != nil, t.Early != nil, t.Tools != nil, t.Time != 0, t.Waits != 0, t.Operator != "", t.Expect != nil,
 		} {
 			if is {
 				n++

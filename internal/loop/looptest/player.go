@@ -3,10 +3,8 @@ package looptest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +19,9 @@ type Player struct {
 	t        testing.TB
 	sc       *Scenario
 	fields   map[string]any
-	spec     *loop.Spec
+	specs    *Specs
+	told     string        // the question that the status shows
+	waited   time.Duration // since the last event
 	tools    []Tool
 	engine   *loop.Engine
 	clock    *Clock
@@ -43,15 +43,14 @@ const maxSteps = 100
 // Play plays a scenario and checks how it ends.
 func Play(t testing.TB, sc *Scenario) *Player {
 	p := &Player{
-		t: t, sc: sc, clock: NewClock(), tools: sc.Tools, toolRuns: map[string]int{}, state: &loop.State{}, fields: sc.Spec,
+		t: t, sc: sc, clock: NewClock(), tools: sc.Tools, toolRuns: map[string]int{}, state: &loop.State{}, fields: sc.Spec, specs: NewSpecs(nil),
 	}
 	p.engine = &loop.Engine{
 		Clock: p.clock, Model: loop.ModelFunc(p.generate), Tools: loop.ToolboxFunc(p.call), MaxParallelCalls: 1,
 		Backoff: func(n int) time.Duration { return time.Duration(n) * time.Second },
 	}
-	p.engine.Fresh = func() *loop.Spec { return p.spec }
 	p.change(nil)
-	p.open()
+	p.open(false)
 	for i := range sc.Turns {
 		p.turn(i)
 	}
@@ -81,18 +80,27 @@ func (p *Player) turn(i int) {
 	switch {
 	case t.User != nil:
 		p.change(t.User)
+	case t.Early != nil:
+		p.told = "" // the status is not written yet
+		p.change(t.Early)
 	case t.Tools != nil:
 		p.tools = t.Tools
 		p.change(nil)
 	case t.Time != 0:
-		p.clock.Add(t.Time)
 		if i+1 < len(p.sc.Turns) && p.sc.Turns[i+1].Operator != "" {
+			p.leave(p.sc.Turns[i+1].Operator)
+			p.clock.Add(t.Time)
 			return // the operator is away meanwhile, and sees nothing of it
 		}
+		p.clock.Add(t.Time)
+	case t.Waits != 0:
+		p.clock.Add(t.Waits)
+		p.waited += t.Waits
+		p.observe(*p.specs.Spec())
 	case t.Operator != "":
-		p.reopen()
+		p.reopen(t.Operator)
 	}
-	p.record(p.engine.Settle(p.state, p.spec))
+	p.record(p.engine.Settle(p.state, p.specs.Spec()))
 	if t.Expect != nil {
 		p.expect(what, t.Expect)
 	}
@@ -130,29 +138,38 @@ func (p *Player) step() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	p.cancel = cancel
-	step, err := p.engine.Advance(ctx, p.state, p.spec)
-	if errors.Is(err, loop.ErrLostLease) {
-		err, p.crashed = nil, true
+	if p.state.Released {
+		p.open(false) // the operator was told to stop, so this is the next one
 	}
+	step, err := p.engine.Advance(ctx, p.state, p.specs)
 	if p.crashed {
 		p.crashed = false
-		p.reopen()
+		p.reopen("crashes")
 		return
 	}
 	p.record(step, err)
 }
 
-func (p *Player) open() {
+func (p *Player) open(rival bool) {
 	p.t.Helper()
 	p.holders++
-	p.record(p.engine.Open(p.state, p.spec, loop.Opened{Holder: fmt.Sprintf("operator-%d", p.holders)}))
+	p.record(p.engine.Open(p.state, p.specs.Spec(), loop.Opened{Holder: fmt.Sprintf("operator-%d", p.holders), Rival: rival}))
 }
 
 // reopen is what the next operator does: it knows the journal and nothing else.
-func (p *Player) reopen() {
+func (p *Player) reopen(how string) {
 	p.t.Helper()
+	p.leave(how)
 	p.state = p.fold()
-	p.open()
+	p.open(how == "rival")
+}
+
+// leave is how an operator goes: one that is told to stop lets its tasks go.
+func (p *Player) leave(how string) {
+	p.t.Helper()
+	if how == "restarts" && !p.state.Released {
+		p.record(p.engine.Release(p.state, p.specs.Spec()))
+	}
 }
 
 // record appends a step's events to the journal, and folds it anew.
@@ -166,6 +183,13 @@ func (p *Player) record(step loop.Step, err error) {
 	}
 	p.next = step.Next
 	SameState(p.t, p.state, p.fold())
+	if len(step.Events) > 0 {
+		p.waited = 0
+	}
+	if q := p.state.Question; q != nil {
+		p.told = q.ID
+	}
+	p.observe(*p.specs.Spec())
 }
 
 func (p *Player) fold() *loop.State {
@@ -208,85 +232,11 @@ func (p *Player) change(changes map[string]any) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.spec = sp
+	p.observe(*sp)
 }
 
-// generate is the model.
-func (p *Player) generate(ctx context.Context, req *loop.Request, onBytes func(int)) (*loop.Reply, error) {
-	p.modelRun++
-	t := p.script
-	if t == nil {
-		p.t.Fatalf("the loop asks for a reply that the scenario does not have: %s\n%s", req.Purpose, brief(requestText(req)))
-	}
-	if _, purpose := t.text(); purpose != req.Purpose {
-		p.t.Fatalf("the loop asks for %s where the scenario has a reply for %s\n%s", req.Purpose, purpose, brief(requestText(req)))
-	}
-	p.look(t, req)
-	p.script = nil
-	if len(t.Calls) > 0 {
-		p.calls = t.Calls
-	}
-	p.crashed = t.Crash
-	p.clock.Add(t.Takes)
-	if t.Meanwhile != nil {
-		p.change(t.Meanwhile)
-	}
-	reply := t.reply()
-	reply.Blocks = stream(ctx, reply.Blocks, t.Chunk, onBytes)
-	if t.Interrupt != "" {
-		p.cancel(interrupts[t.Interrupt])
-	}
-	if err := ctx.Err(); err != nil && !t.Whole {
-		return reply, err
-	}
-	if t.Error != "" {
-		e, known := modelErrors[t.Error]
-		if !known {
-			p.t.Fatalf("no error %q", t.Error)
-		}
-		e.RetryAfter = t.RetryAfter
-		return reply, &e
-	}
-	return reply, nil
-}
-
-func (p *Player) look(t *Turn, req *loop.Request) {
-	text := requestText(req)
-	for _, want := range t.Sees {
-		if !strings.Contains(text, want) {
-			p.t.Errorf("the %s request does not contain %q:\n%s", req.Purpose, want, brief(text))
-		}
-	}
-	for _, not := range t.SeesNot {
-		if strings.Contains(text, not) {
-			p.t.Errorf("the %s request contains %q:\n%s", req.Purpose, not, brief(text))
-		}
-	}
-}
-
-// brief is the end of a text, which is what matters of a request.
-func brief(text string) string {
-	const most = 3000
-	if len(text) > most {
-		return "…" + strings.ToValidUTF8(text[len(text)-most:], "")
-	}
-	return text
-}
-
-// call is the toolbox.
-func (p *Player) call(_ context.Context, c loop.ToolCall) loop.ToolResult {
-	p.toolRuns[c.Name]++
-	ids := callIDs(p.calls)
-	for i, s := range p.calls {
-		if ids[i] != c.ID {
-			continue
-		}
-		p.clock.Add(s.Takes)
-		p.crashed = p.crashed || s.Crash && p.toolRuns[c.Name] == 1
-		if s.Panic {
-			panic("a tool panics")
-		}
-		return loop.ToolResult{Content: s.Result, IsError: s.IsError}
-	}
-	return loop.ToolResult{Content: "no such call in the scenario: " + c.ID, IsError: true}
+// observe adds to a spec what a controller finds beside it.
+func (p *Player) observe(sp loop.Spec) {
+	sp.Told, sp.Waited = p.told, p.waited
+	p.specs.Set(&sp)
 }

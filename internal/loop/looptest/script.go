@@ -33,6 +33,39 @@ func (c *Clock) Add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
+// Specs is a spec that is changed while the task runs.
+type Specs struct {
+	mu      sync.Mutex
+	spec    *loop.Spec
+	changed chan struct{}
+}
+
+// NewSpecs begins with a spec.
+func NewSpecs(sp *loop.Spec) *Specs { return &Specs{spec: sp, changed: make(chan struct{})} }
+
+// Spec is the newest.
+func (s *Specs) Spec() *loop.Spec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spec
+}
+
+// Changed is closed by the next Set.
+func (s *Specs) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Set changes the spec.
+func (s *Specs) Set(sp *loop.Spec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spec = sp
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
 var modelErrors = map[string]loop.ModelError{
 	"RateLimited":           {Cause: loop.CauseModelRateLimited, Retry: true, Status: 429, Detail: "The model server is limiting the rate of requests."},
 	"Unavailable":           {Cause: loop.CauseModelUnavailable, Retry: true, Status: 503, Detail: "The model server is unavailable."},
@@ -41,9 +74,7 @@ var modelErrors = map[string]loop.ModelError{
 	"InvalidRequest":        {Cause: loop.CauseModelRequestInvalid, Status: 400, Detail: "The model server found the request invalid."},
 }
 
-var interrupts = map[string]error{
-	"cancelled": loop.ErrCancelled, "specChanged": loop.ErrSpecChanged, "shuttingDown": loop.ErrShuttingDown, "lostLease": loop.ErrLostLease,
-}
+var interrupts = map[string]error{"cancelled": loop.ErrCancelled, "shuttingDown": loop.ErrShuttingDown}
 
 // text is the text of a reply, and for which purpose a model gives it.
 func (t *Turn) text() (string, loop.Purpose) {

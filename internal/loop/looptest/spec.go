@@ -13,13 +13,14 @@ import (
 
 // taskSpec is the part of an AgentTask's spec that the loop goes by, in the API's words.
 type taskSpec struct {
-	Prompt        string        `yaml:"prompt"`
-	Instructions  string        `yaml:"instructions"`
-	MaxIterations int64         `yaml:"maxIterations"`
-	MaxTokens     int64         `yaml:"maxTokens"`
-	MaxDuration   time.Duration `yaml:"maxDuration"`
-	InputTimeout  time.Duration `yaml:"inputTimeout"`
-	Completion    struct {
+	Prompt          string        `yaml:"prompt"`
+	Instructions    string        `yaml:"instructions"`
+	MaxIterations   int64         `yaml:"maxIterations"`
+	MaxTokens       int64         `yaml:"maxTokens"`
+	MaxDuration     time.Duration `yaml:"maxDuration"`
+	InputTimeout    time.Duration `yaml:"inputTimeout"`
+	MaxJournalBytes int64         `yaml:"maxJournalBytes"`
+	Completion      struct {
 		Strategy string `yaml:"strategy"`
 		StopWhen string `yaml:"stopWhen"`
 		Judge    struct {
@@ -53,7 +54,7 @@ func (sc *Scenario) loopSpec(fields map[string]any, tools []Tool) (*loop.Spec, e
 	}
 	sp := &loop.Spec{
 		Prompt: in.Prompt, Instructions: in.Instructions,
-		MaxIterations: in.MaxIterations, MaxTokens: in.MaxTokens, MaxDuration: in.MaxDuration, InputTimeout: in.InputTimeout,
+		MaxIterations: in.MaxIterations, MaxTokens: in.MaxTokens, MaxDuration: in.MaxDuration, InputTimeout: in.InputTimeout, MaxJournalBytes: in.MaxJournalBytes,
 		Strategy: loop.Strategy(in.Completion.Strategy), Criteria: in.Completion.Judge.Criteria, JudgeInstructions: in.Completion.Judge.Instructions,
 		Nudge: in.Nudge, Fresh: in.Context.Mode == "Fresh", ProgressLog: in.Context.ProgressLog,
 		NoProgressTurns: in.NoProgressTurns, WrapUp: in.OnLimit == "WrapUp",

@@ -14,10 +14,10 @@ import (
 
 func TestARefundDoesNotRefillTheTokens(t *testing.T) {
 	l := limit.New(limit.Limits{TokensPerMinute: 6000}, newClock().Now)
-	call(t, l.Wrap(answers(loop.Usage{TotalTokens: 950})))
-	m := l.Wrap(answers(loop.Usage{TotalTokens: 1}))
+	call(t, l, answers(loop.Usage{TotalTokens: 950}))
+	m := answers(loop.Usage{TotalTokens: 1})
 	made := 0
-	for made < 100 && call(t, m) == nil {
+	for made < 100 && call(t, l, m) == nil {
 		made++
 	}
 	if made != 50 {
@@ -42,19 +42,19 @@ func TestAChangeOfLimitsKeepsWhatWasSpent(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			l := limit.New(c.from, newClock().Now)
-			m := l.Wrap(answers(loop.Usage{TotalTokens: c.usage}))
+			m := answers(loop.Usage{TotalTokens: c.usage})
 			for range c.before {
-				if wait := call(t, m); wait != nil {
+				if wait := call(t, l, m); wait != nil {
 					t.Fatal(wait)
 				}
 			}
 			l.SetLimits(c.to)
 			for range c.after {
-				if wait := call(t, m); wait != nil {
+				if wait := call(t, l, m); wait != nil {
 					t.Fatal(wait)
 				}
 			}
-			if wait := call(t, m); wait == nil || (wait.After-c.wait).Abs() > time.Millisecond {
+			if wait := call(t, l, m); wait == nil || (wait.After-c.wait).Abs() > time.Millisecond {
 				t.Errorf("got %+v, want a wait of %v", wait, c.wait)
 			}
 		})
@@ -68,12 +68,13 @@ func TestAFailedCallIsBookedOnceSomethingCameBack(t *testing.T) {
 	}{"nothing": {0, false}, "some bytes": {40, true}} {
 		t.Run(name, func(t *testing.T) {
 			l := limit.New(limit.Limits{TokensPerMinute: 6000}, newClock().Now)
-			m := l.Wrap(loop.ModelFunc(func(_ context.Context, _ *loop.Request, onBytes func(int)) (*loop.Reply, error) {
+			m := loop.ModelFunc(func(_ context.Context, _ *loop.Request, onBytes func(int)) (*loop.Reply, error) {
 				onBytes(c.received)
 				return nil, &loop.ModelError{Cause: loop.CauseModelUnavailable, Retry: true}
-			}))
-			_, _ = m.Generate(t.Context(), &loop.Request{System: strings.Repeat("x", 20_000)}, func(int) {})
-			if wait := call(t, m); (wait != nil) != c.waits {
+			})
+			ticket, _ := l.Take("task", 5000)
+			_, _ = ticket.Wrap(m).Generate(t.Context(), &loop.Request{System: strings.Repeat("x", 20_000)}, func(int) {})
+			if wait := call(t, l, m); (wait != nil) != c.waits {
 				t.Errorf("the next call: %+v", wait)
 			}
 		})
@@ -86,8 +87,8 @@ func TestOnlyARateThatPassesHoldsEveryTask(t *testing.T) {
 		"quota exhausted": {Cause: loop.CauseModelRateLimited, RetryAfter: 7 * time.Second},
 	} {
 		l := limit.New(limit.Limits{}, newClock().Now)
-		call(t, l.Wrap(fails(err)))
-		if wait := call(t, l.Wrap(answers(loop.Usage{}))); wait != nil {
+		call(t, l, fails(err))
+		if wait := call(t, l, answers(loop.Usage{})); wait != nil {
 			t.Errorf("%s: another call waits, %v", name, wait)
 		}
 	}
@@ -95,7 +96,8 @@ func TestOnlyARateThatPassesHoldsEveryTask(t *testing.T) {
 
 func TestACallComesThroughAsItIs(t *testing.T) {
 	reply, broken := &loop.Reply{}, errors.New("broken")
-	m := limit.New(limit.Limits{}, newClock().Now).Wrap(loop.ModelFunc(func(_ context.Context, _ *loop.Request, onBytes func(int)) (*loop.Reply, error) {
+	ticket, _ := limit.New(limit.Limits{}, newClock().Now).Take("task", 1)
+	m := ticket.Wrap(loop.ModelFunc(func(_ context.Context, _ *loop.Request, onBytes func(int)) (*loop.Reply, error) {
 		onBytes(3)
 		onBytes(4)
 		return reply, broken
@@ -111,23 +113,26 @@ func TestTokensAreGuessedFromAllOfARequest(t *testing.T) {
 	text := strings.Repeat("x", 400)
 	message := func(m loop.Message) *loop.Request { return &loop.Request{Messages: []loop.Message{m, m}} }
 	cases := map[string]struct {
-		req           *loop.Request
-		input, output int64
+		req   *loop.Request
+		input int
 	}{
-		"nothing":       {&loop.Request{}, 1, 4096},
-		"system":        {&loop.Request{System: text}, 101, 4096},
-		"output schema": {&loop.Request{OutputSchema: json.RawMessage(text)}, 101, 4096},
-		"text":          {message(loop.Message{Blocks: []loop.Block{{Text: text}, {Text: text}}}), 401, 4096},
-		"calls":         {message(loop.Message{ToolCalls: []loop.ToolCall{{Name: text, Arguments: text}}}), 401, 4096},
-		"results":       {message(loop.Message{ToolResults: []loop.ToolResult{{Content: text}}}), 201, 4096},
-		"tools":         {&loop.Request{Tools: []loop.ToolDefinition{{Name: text, Description: text, InputSchema: json.RawMessage(text)}}}, 301, 4096},
-		"a small reply": {&loop.Request{MaxOutputTokens: 100}, 1, 100},
-		"a large reply": {&loop.Request{MaxOutputTokens: 100_000}, 1, 4096},
+		"nothing":       {&loop.Request{}, 1},
+		"system":        {&loop.Request{System: text}, 101},
+		"output schema": {&loop.Request{OutputSchema: json.RawMessage(text)}, 101},
+		"text":          {message(loop.Message{Blocks: []loop.Block{{Text: text}, {Text: text}}}), 401},
+		"calls":         {message(loop.Message{ToolCalls: []loop.ToolCall{{Name: text, Arguments: text}}}), 401},
+		"results":       {message(loop.Message{ToolResults: []loop.ToolResult{{Content: text}}}), 201},
+		"tools":         {&loop.Request{Tools: []loop.ToolDefinition{{Name: text, Description: text, InputSchema: json.RawMessage(text)}}}, 301},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if input, output := limit.Estimate(c.req); input != c.input || output != c.output {
-				t.Errorf("got %d and %d, want %d and %d", input, output, c.input, c.output)
+			l := limit.New(limit.Limits{TokensPerMinute: 6000}, newClock().Now)
+			ticket, _ := l.Take("task", 1)
+			if _, err := ticket.Wrap(answers(loop.Usage{})).Generate(t.Context(), c.req, func(int) {}); err != nil {
+				t.Fatal(err)
+			}
+			if gone := 1000 - left(l); gone != c.input {
+				t.Errorf("%d tokens are gone, want %d", gone, c.input)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/glob"
@@ -113,6 +114,14 @@ func (s *Set) add(globs *glob.Matcher, src Source, tools []Tool, pinned map[stri
 		s.Digests[def.Name] = t.Digest
 		s.routes[def.Name] = route{source: src, tool: t.ServerName}
 	}
+}
+
+// CallTimeout is the longest that a call of one of the tools may take, zero without tools.
+func (s *Set) CallTimeout() (longest time.Duration) {
+	for _, r := range s.routes {
+		longest = max(longest, r.source.Config.withDefaults().CallTimeout)
+	}
+	return longest
 }
 
 // Call implements loop.Toolbox.

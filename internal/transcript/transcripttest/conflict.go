@@ -58,29 +58,6 @@ var conflictRules = map[string]rule{
 			w.verify()
 		},
 	},
-	"a journal that is begun unread is the task's own or conflicts": {
-		why: "who takes a task for a new one must not lose what another wrote of it",
-		run: func(t *testing.T, s Store) {
-			for prefix := range prefixes {
-				w := open(t, s, newTask(t))
-				for range prefix {
-					w.add(noise(step))
-				}
-				begun := &writer{t: t, store: s, ref: w.ref, journal: s.Begin(w.ref)}
-				switch err := begun.try(begun.next("first")); {
-				case prefix == 0 && err != nil:
-					t.Errorf("of a task without a journal: %v", err)
-				case prefix == 0:
-					begun.add("second")
-					begun.verify()
-				case !errors.Is(err, transcript.ErrConflict):
-					t.Errorf("after %d events: want a conflict, got %v", prefix, err)
-				default:
-					w.verify()
-				}
-			}
-		},
-	},
 	"another seq than the journal's last is a conflict": {
 		why: "the caller's state is not what the journal folds to",
 		run: func(t *testing.T, s Store) {

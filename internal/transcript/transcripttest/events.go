@@ -35,13 +35,27 @@ func Samples() []loop.Event {
 	kinds := []loop.EventKind{
 		loop.KindOpened, loop.KindModelReplied, loop.KindCallsStarted, loop.KindToolsReturned, loop.KindNudged,
 		loop.KindModelFailed, loop.KindAsked, loop.KindInputSeen, loop.KindAnswered, loop.KindSuspended,
-		loop.KindUnsuspended, loop.KindWaited, loop.KindCompacted, loop.KindModelReplied, loop.KindLimitReached, loop.KindFinished,
+		loop.KindUnsuspended, loop.KindReleased, loop.KindCompacted, loop.KindModelReplied, loop.KindLimitReached, loop.KindFinished,
 	}
 	events := make([]loop.Event, 0, len(kinds))
 	for i, k := range kinds {
 		events = append(events, event(int64(i)+1, k))
 	}
-	events[0].Opened = &loop.Opened{Holder: "manager-0_6f1c", ToolDigests: map[string]string{"files__read": "sha256:2c26b4", "files__write": "sha256:fcde2b"}}
+	events[0].Opened = &loop.Opened{
+		Holder: "manager-0_6f1c", ToolDigests: map[string]string{"files__read": "sha256:2c26b4", "files__write": "sha256:fcde2b"},
+		Input: &loop.Input{
+			Prompt: "Write a report on the <notes>.\nName all causes.", Instructions: "Write in plain words.",
+			Model: loop.ModelIdentity{
+				Namespace: "team-a", Name: "large", Provider: "OpenAI", Model: "example-large", Parameters: []byte(`{"temperature":"0.2"}`),
+			},
+		},
+		Rival: true, Away: 3 * time.Minute,
+		Lost: &loop.Lost{
+			Purpose: loop.PurposeTurn, Usage: loop.Usage{InputTokens: 700, OutputTokens: 1024, TotalTokens: 1724, Estimated: true},
+			Cost: &loop.Cost{Amount: "0.01746", Currency: "USD"},
+		},
+	}
+	events[1].Waited = 90 * time.Second
 	events[1].ModelReplied = sampleReply()
 	events[2].CallsStarted = &loop.CallsStarted{CallIDs: []string{"call-2"}}
 	events[3].ToolsReturned = &loop.ToolsReturned{
@@ -55,7 +69,7 @@ func Samples() []loop.Event {
 	events[5].ModelFailed = &loop.ModelFailed{
 		Purpose: loop.PurposeTurn, Cause: loop.CauseModelUnavailable, Message: "The model server broke the reply off.", Text: "I was about to",
 		Usage: loop.Usage{InputTokens: 900, OutputTokens: 4, TotalTokens: 904, Estimated: true},
-		Retry: true, RetryAt: start.Add(time.Minute), Interrupted: true,
+		Retry: true, RetryAt: start.Add(time.Minute), Interrupted: true, OutputCap: 2000, Cost: &loop.Cost{Amount: "0.00276", Currency: "USD"},
 	}
 	events[6].Asked = &loop.Asked{ID: "q-7", Kind: loop.QuestionApproval, Question: "May files__write run?", CallIDs: []string{"call-2"}, InputHash: "9f86d081"}
 	events[7].InputSeen = &loop.InputSeen{InputHash: "e3b0c442"}
@@ -93,6 +107,8 @@ func sampleReply() *loop.ModelReplied {
 		},
 		RequestBytes: 3210,
 		NeedApproval: []string{"call-2"},
+		OutputCap:    4000,
+		Cost:         &loop.Cost{Amount: "0.00141", Currency: "USD"},
 		Output:       &loop.OutputCheck{Schema: "9f2c41d07a6b35e8c1d4f0a2", JSON: `{"causes":2}`, Fault: "at '/causes': got string, want integer", TooMuchWork: true},
 		StopWhen:     &loop.StopCheck{Expression: "03ab7c5d9e1f24680bdf1357", True: true, Fault: "index out of bounds: 0"},
 	}

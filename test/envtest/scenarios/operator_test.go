@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
@@ -34,9 +35,10 @@ var (
 
 // operator is a whole operator with its own connection to the API server.
 type operator struct {
-	wire    *wire
-	cancel  context.CancelFunc
-	stopped chan struct{}
+	wire   *wire
+	cancel context.CancelFunc
+	// stopping is closed once its controllers know that they are to stop, stopped once they have.
+	stopping, stopped chan struct{}
 	// cached reads what the operator knows.
 	cached client.Reader
 }
@@ -44,7 +46,7 @@ type operator struct {
 // startOperator runs an operator. Without a clock it goes by the real time.
 func startOperator(holder string, clock loop.Clock, scope cache.Options) (*operator, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := &operator{wire: newWire(), cancel: cancel, stopped: make(chan struct{})}
+	o := &operator{wire: newWire(), cancel: cancel, stopping: make(chan struct{}), stopped: make(chan struct{})}
 	cfg := rest.CopyConfig(restConfig)
 	cfg.Wrap(o.wire.wrap)
 	skipNames, grace := true, 5*time.Second // several operators of one process
@@ -57,6 +59,13 @@ func startOperator(holder string, clock loop.Clock, scope cache.Options) (*opera
 			Holder: holder, MaxConcurrentTurns: 32, MaxTurnAttempts: 3, Guard: &egress.Guard{}, Clock: clock,
 			Backoff: func(n int) time.Duration { return time.Duration(n) * time.Second }, // the one that scenarios go by
 		})
+	}
+	if err == nil {
+		err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			<-ctx.Done()
+			close(o.stopping)
+			return nil
+		}))
 	}
 	if err != nil {
 		cancel()
@@ -93,8 +102,8 @@ type wire struct {
 
 	mu    sync.Mutex
 	armed map[string]chan *held // by namespace
-	// looked is closed for a namespace once one of its journals was read or begun, refused once an append met a conflict.
-	looked, refused map[string]chan struct{}
+	// looked is closed for a namespace once one of its journals was read or begun.
+	looked map[string]chan struct{}
 }
 
 // held is an append that is in the journal, while the operator does not know yet.
@@ -104,7 +113,7 @@ func (h *held) goOn()  { h.verdict <- nil }
 func (h *held) crash() { h.verdict <- errCut }
 
 func newWire() *wire {
-	return &wire{armed: map[string]chan *held{}, looked: map[string]chan struct{}{}, refused: map[string]chan struct{}{}}
+	return &wire{armed: map[string]chan *held{}, looked: map[string]chan struct{}{}}
 }
 
 func (w *wire) wrap(next http.RoundTripper) http.RoundTripper {
@@ -140,9 +149,6 @@ func (w *wire) passed(req *http.Request, resp *http.Response, namespace string) 
 	w.note(w.looked, namespace)
 	if req.Method == http.MethodGet {
 		return nil
-	}
-	if resp.StatusCode == http.StatusConflict {
-		w.note(w.refused, namespace)
 	}
 	if resp.StatusCode > 299 {
 		return nil

@@ -134,7 +134,7 @@ func ownOperator(sc *looptest.Scenario) bool {
 	for i := range sc.Turns {
 		t := &sc.Turns[i]
 		own = own || t.Time != 0 || t.Operator != "" || t.Takes != 0 || t.Crash || t.Error != "" ||
-			t.Interrupt == "shuttingDown" || t.Interrupt == "lostLease" || t.Expect != nil && t.Expect.Active != nil
+			t.Interrupt == "shuttingDown" || t.Expect != nil && t.Expect.Active != nil
 		for _, c := range t.Calls {
 			own = own || c.Takes != 0 || c.Crash
 		}
@@ -169,6 +169,8 @@ func (p *player) start() {
 func (p *player) leave(how string) {
 	p.Helper()
 	if how == "restarts" {
+		p.op.cancel()
+		p.within("the operator to know that it is to stop", p.op.stopping) // before it can go on to the next call
 		p.release()
 		p.op.stop()
 	} else {

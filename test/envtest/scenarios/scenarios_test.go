@@ -10,10 +10,16 @@ const folder = "../../../internal/loop/testdata/scenarios"
 
 // inProcessOnly are the scenarios that cannot be played over the wire, by name, and why.
 var inProcessOnly = map[string]string{
-	"blocks are read each by itself":                                  "the content of a chat completion is one string, so its text has no blocks",
-	"a panic in a tool is that call's failure":                        "a tool server is another process: its panic cannot be one inside the operator",
-	"cancel wins over a completion that arrived with it":              "the reply's last byte and the cancel must come in the same instant",
-	"an interrupt that cancels holds though the spec is not seen yet": "the interrupt and the spec come to the controller in one watch event",
+	"blocks are read each by itself":                                                         "the content of a chat completion is one string, so its text has no blocks",
+	"a panic in a tool is that call's failure":                                               "a tool server is another process: its panic cannot be one inside the operator",
+	"cancel wins over a completion that arrived with it":                                     "the reply's last byte and the cancel must come in the same instant",
+	"an approval without its id approves nothing":                                            "the API refuses such an answer (test/envtest)",
+	"a call that was broken off by a shutdown is charged once":                               "over the wire a stream that is broken off has told no usage",
+	"the clock stands still while the task waits for a slot":                                 "a wait for a slot takes calls of other tasks (internal/controller)",
+	"the clock stands still while the task waits for a slot, also when it is suspended then": "a wait for a slot takes calls of other tasks (internal/controller)",
+	"calls that an operator let go before they began are run by the next":                    "the controller runs the tools of a reply that it has kept before it stops",
+	"operators that take a task from one another crash nothing":                              "two operators that live are played by internal/controller",
+	"an interrupt that cancels holds though the spec is not seen yet":                        "the interrupt and the spec come to the controller in one watch event",
 }
 
 func load(t *testing.T) []looptest.Scenario {

@@ -63,7 +63,7 @@ func (p *player) wireFields(in map[string]any) map[string]any {
 func (p *player) patch(changes map[string]any) {
 	p.Helper()
 	if changes["resumeInputID"] == "open" {
-		changes = looptest.Merged(changes, map[string]any{"resumeInputID": p.task().Status.InputRequest.ID})
+		changes = looptest.Merged(changes, map[string]any{"resumeInputID": p.state().Question.ID})
 	}
 	p.fields = looptest.Merged(p.fields, changes)
 	p.send(p.wireFields(changes))

@@ -27,6 +27,8 @@ func (p *player) turn(i int) {
 	switch {
 	case t.User != nil:
 		p.user(t.User, leaves)
+	case t.Early != nil: // while the operator is held between the question's append and the status that tells of it
+		p.patch(t.Early)
 	case t.Tools != nil:
 		p.offer(t.Tools)
 	case t.Time != 0 && leaves: // the operator sees nothing of it
@@ -121,10 +123,6 @@ func (p *player) settle(leaves bool) {
 // interrupt breaks the call off once the operator has read what streamed of its reply.
 func (p *player) interrupt(request *asked, t *looptest.Turn) {
 	p.Helper()
-	if t.Interrupt == "lostLease" {
-		p.takeOver(request, t)
-		return
-	}
 	read := make(chan struct{})
 	reply := p.wireReply(t)
 	reply.Stay = func() { close(read) }
@@ -133,28 +131,12 @@ func (p *player) interrupt(request *asked, t *looptest.Turn) {
 	}
 	request.reply <- reply
 	p.within("the text to be read", read)
-	switch t.Interrupt {
-	case "shuttingDown":
+	if t.Interrupt == "shuttingDown" {
 		p.leave("restarts")
 		return
-	case "specChanged": // any of the limits that interrupt; this one never fires
-		p.wakes++
-		p.patch(map[string]any{"maxTokens": 1_000_000_000 + p.wakes})
-	default:
-		p.patch(t.Meanwhile)
 	}
+	p.patch(t.Meanwhile)
 	p.settle(false)
-}
-
-// takeOver answers the request of an operator after another one has taken its task over.
-func (p *player) takeOver(request *asked, t *looptest.Turn) {
-	p.Helper()
-	former := p.op
-	p.op = nil
-	p.start()
-	p.until("the other operator's request", func() bool { return p.pending != nil })
-	request.reply <- p.wireReply(t)
-	p.within("the former operator's append to be refused", former.wire.noted(former.wire.refused, p.namespace))
 }
 
 // user changes the spec. While the loop would go on by itself, the change is made where the operator is held; where it
@@ -172,9 +154,8 @@ func (p *player) user(changes map[string]any, leaves bool) {
 		return
 	}
 	p.release()
-	if changes["resumeInputID"] == "open" {
-		open := p.state().Question.ID // the status may still show the question before
-		p.until("the question", func() bool { return deref(p.task().Status.InputRequest).ID == open })
+	if open := p.state().Question; open != nil { // nobody answers what is not shown yet
+		p.until("the question", func() bool { return deref(p.task().Status.InputRequest).ID == open.ID })
 	}
 	if leaves {
 		p.arm()

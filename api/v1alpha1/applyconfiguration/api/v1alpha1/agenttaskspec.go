@@ -62,7 +62,7 @@ type AgentTaskSpecApplyConfiguration struct {
 	Cancel *bool `json:"cancel,omitempty"`
 	// suspend holds the task between two turns until it is false again.
 	Suspend *bool `json:"suspend,omitempty"`
-	// maxJournalBytes is the largest size of the task's journal, compressed. Lower than the operator's --max-journal-bytes, it
+	// maxJournalBytes is the size, before compression, at which the task's journal ends it: exit reason Error, cause JournalFull. Lower than the operator's --max-journal-bytes, it
 	// takes effect; a higher value is lowered to it. Unset: the operator's.
 	MaxJournalBytes *int64 `json:"maxJournalBytes,omitempty"`
 	// ttlSecondsAfterFinished deletes the task this many seconds after it ended. Unset: never. Under GitOps a deleted task is

@@ -1,0 +1,245 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+)
+
+// full takes all slots, as calls that hang do.
+func (r *rig) full() []*fairshare.Slot {
+	var out []*fairshare.Slot
+	for i := range r.slots.Limit() {
+		// Each of a namespace of its own, so that the overflow is used up too.
+		key := types.NamespacedName{Namespace: string(rune('a' + i)), Name: "hangs"}
+		if slot := r.slots.Take(key, fairshare.Group{Namespace: key.Namespace, Model: "m"}); slot != nil {
+			out = append(out, slot)
+		}
+	}
+	return out
+}
+
+func free(slots []*fairshare.Slot) {
+	for _, s := range slots {
+		s.Release()
+	}
+}
+
+func TestATaskWithoutASlotIsParkedAndSaysSo(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	hanging := r.full()
+	task := r.look(1)
+	if c := condition(task, v1alpha1.ConditionReconciling); task.Status.Phase != v1alpha1.PhasePending || c.Reason != "WaitingForSlot" {
+		t.Errorf("%s %q %+v", task.Status.Phase, task.Status.Message, c)
+	}
+	if kinds := r.kinds(); len(kinds) > 0 || task.Status.StartTime != nil {
+		t.Errorf("its clock has started: %v", kinds)
+	}
+	free(hanging)
+	if task := r.look(1); task.Status.ExitReason != v1alpha1.ExitCompleted {
+		t.Errorf("with a slot it is %s %q", task.Status.Phase, task.Status.Message)
+	}
+}
+
+// Whatever was planned before a wait may be wrong after it.
+func TestATaskThatWaitedForASlotPlansAnew(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(s *v1alpha1.AgentTaskSpec) { s.Prompt = "Do the old thing." }))
+	hanging := r.full()
+	r.look(1)
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Prompt, s.Suspend = "Do the new thing.", ptr(true) })
+	free(hanging)
+	if task := r.look(2); task.Status.Phase != v1alpha1.PhaseSuspended || len(r.kinds()) > 0 {
+		t.Fatalf("suspended while it waited, it is %s, journal %v", task.Status.Phase, r.kinds())
+	}
+	if s := r.slots.Stats(); s.Running+s.Held > 0 {
+		t.Errorf("a suspended task holds a slot: %+v", s)
+	}
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(false) })
+	r.look(2)
+	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
+	if err != nil || len(events) == 0 || events[0].Opened.Input.Prompt != "Do the new thing." {
+		t.Errorf("it ran %+v, %v", events, err)
+	}
+}
+
+// What needs no call never waits behind what does.
+func TestWhatNeedsNoCallNeedsNoSlot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		events []loop.Event
+		spec   func(*v1alpha1.AgentTaskSpec)
+		edit   func(*v1alpha1.AgentTaskSpec)
+		later  time.Duration
+		phase  v1alpha1.AgentTaskPhase
+		reason v1alpha1.LoopExitReason
+	}{
+		"a cancel": {nil, nil, func(s *v1alpha1.AgentTaskSpec) { s.Cancel = ptr(true) }, 0, v1alpha1.PhaseCancelled, v1alpha1.ExitCancelled},
+		"a suspend": {[]loop.Event{opened(), replied("On it.")}, nil, func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(true) }, 0,
+			v1alpha1.PhaseSuspended, ""},
+		"an answer": {[]loop.Event{opened(), asked()}, nil, func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("blue") }, 0,
+			v1alpha1.PhaseRunning, ""},
+		"an inputTimeout": {[]loop.Event{opened(), asked()}, func(s *v1alpha1.AgentTaskSpec) { s.InputTimeout = &metav1.Duration{Duration: time.Minute} }, nil,
+			time.Hour, v1alpha1.PhaseFailed, v1alpha1.ExitInputTimeout},
+		"a completion": {[]loop.Event{opened(), replied("TASK_COMPLETE: done")}, nil, nil, 0, v1alpha1.PhaseSucceeded, v1alpha1.ExitCompleted},
+		"a refusal": {nil, func(s *v1alpha1.AgentTaskSpec) { s.Completion = &v1alpha1.Completion{StopWhen: "iteration >"} }, nil, 0,
+			v1alpha1.PhaseFailed, v1alpha1.ExitError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := aTask(func(s *v1alpha1.AgentTaskSpec) {
+				if tc.spec != nil {
+					tc.spec(s)
+				}
+			})
+			r := newRig(t, interceptor.Funcs{}, answers("Going on."), task)
+			if len(tc.events) > 0 {
+				r.write(tc.events...)
+			}
+			r.full()
+			r.look(1)
+			if tc.edit != nil {
+				r.edit(tc.edit)
+			}
+			r.clock.Add(tc.later)
+			if st := r.look(1).Status; st.Phase != tc.phase || st.ExitReason != tc.reason {
+				t.Errorf("%s/%s %q, want %s/%s", st.Phase, st.ExitReason, st.Message, tc.phase, tc.reason)
+			}
+		})
+	}
+}
+
+// The clock of maxDuration stands still while a task waits for us, and runs while it waits for what is out of our hands.
+func TestWhatIsRunningTime(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wait func(r *rig) (over func())
+		runs bool
+	}{
+		"waiting for a slot": {func(r *rig) func() {
+			hanging := r.full()
+			return func() { free(hanging) }
+		}, false},
+		"nobody held it": {func(r *rig) func() {
+			r.restart()
+			return func() {}
+		}, false},
+		"its model is missing": {func(r *rig) func() {
+			m := answers("Going on.")
+			if err := r.kube.Delete(r.Context(), m); err != nil {
+				r.Fatal(err)
+			}
+			return func() {}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.MaxDuration = &metav1.Duration{Duration: 30 * time.Minute} }))
+			r.look(2)
+			over := tc.wait(r)
+			if name != "nobody held it" {
+				r.look(2)
+			}
+			r.clock.Add(time.Hour)
+			over()
+			task := r.look(2)
+			if ended := task.Status.ExitReason == v1alpha1.ExitTimeBudgetExceeded; ended != tc.runs {
+				t.Errorf("after an hour it is %s/%s, %d s, %q", task.Status.Phase, task.Status.ExitReason, deref(task.Status.ActiveSeconds), task.Status.Message)
+			}
+		})
+	}
+}
+
+// A place that nobody needs any more must not hold up others.
+func TestATaskThatIsGoneHoldsNoPlace(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	hanging := r.full()
+	task := r.look(1)
+	if !r.slots.Waiting(taskKey) {
+		t.Fatal("it does not wait")
+	}
+	if err := r.kube.Delete(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), request()); err != nil {
+		t.Fatal(err)
+	}
+	if r.slots.Waiting(taskKey) || len(r.sessions.byName) > 0 {
+		t.Errorf("it waits: %v, sessions: %d", r.slots.Waiting(taskKey), len(r.sessions.byName))
+	}
+	free(hanging)
+	if s := r.slots.Stats(); s.Running+s.Held > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// An operator that stops says of each task whether a call may have been under way.
+func TestATaskThatWaitedAtAStopIsChargedNothing(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = ptr(int64(100_000)) }))
+	r.ShutdownGrace = time.Minute
+	r.look(2)
+	stopped, stop := contextOf(t)
+	stop()
+	if err := r.letGoAll(stopped); err != nil {
+		t.Fatal(err)
+	}
+	if kinds := r.kinds(); kinds[len(kinds)-1] != loop.KindReleased {
+		t.Fatalf("it was not let go: %v", kinds)
+	}
+	r.restart()
+	r.look(1)
+	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Opened != nil && e.Opened.Lost != nil {
+			t.Errorf("a call is charged as lost: %+v", e.Opened.Lost)
+		}
+	}
+}
+
+// A task that kills its operator takes down all that are in mid-call. The last try of each is made beside no other's, so the one that
+// kills it again is the one that is given up.
+func TestTheLastTryOfATurnIsMadeBesideNoOther(t *testing.T) {
+	for name, tc := range map[string]struct {
+		crashes int
+		waits   bool
+	}{
+		"after one crash":   {1, false},
+		"after two crashes": {2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+			var journal []loop.Event
+			for range tc.crashes {
+				journal = append(journal, opened())
+			}
+			r.write(journal...)
+			other := r.lastTries.Take(types.NamespacedName{Namespace: "other", Name: "culprit"}, fairshare.Group{})
+			r.look(1)
+			if waits := len(r.kinds()) == tc.crashes; waits != tc.waits {
+				t.Fatalf("waits %v, want %v: journal %v", waits, tc.waits, r.kinds())
+			}
+			other.Release()
+			if task := r.look(1); task.Status.ExitReason != v1alpha1.ExitCompleted {
+				t.Errorf("it is %s/%s %q", task.Status.Phase, task.Status.ExitReason, task.Status.Message)
+			}
+			if s := r.lastTries.Stats(); s.Running+s.Held > 0 {
+				t.Errorf("the place is not given back: %+v", s)
+			}
+		})
+	}
+}
+
+// Messages that name what moves would be written again and again.
+func TestTheMessageOfAParkedTaskNamesNoNumberThatMoves(t *testing.T) {
+	for _, w := range []*Waiting{parked, parkedForModel} {
+		if strings.ContainsAny(w.Message, "0123456789") {
+			t.Errorf("%q", w.Message)
+		}
+	}
+}

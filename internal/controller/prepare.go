@@ -1,0 +1,155 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+)
+
+// parked and parkedForModel are tasks that are woken when their turn comes. They hold nothing.
+var parked = &Waiting{Reason: "WaitingForSlot", Own: true, Message: "The task waits for a free slot: as many calls run as --max-concurrent-turns allows. It goes on by itself."}
+
+var parkedForModel = &Waiting{Reason: "WaitingForModel", Own: true, Message: "The task waits for its AgentModel: as many calls run as spec.limits.maxConcurrent allows. It goes on by itself."}
+
+// prepare gets what the next call needs, one thing after the other, and never waits for what others hold. False: something new is
+// known, so what is due is to be decided anew, or the task has to wait.
+func (t *run) prepare(next loop.Action) (ready bool) {
+	p := t.p
+	task, _ := t.s.live.now()
+	switch {
+	case p.model == nil:
+		t.resolve(t.resolveModels)
+		return false
+	case !t.takeLastTry(), !t.takeSlot(next):
+		return false
+	case p.tools == nil && len(task.Spec.Toolsets) > 0:
+		t.resolve(t.resolveTools)
+		return false
+	}
+	return next.Kind != loop.ActionCallModel || t.takeTicket(next)
+}
+
+// resolve looks up references, until the task is cancelled or the operator stops: a server that hangs must not hold up a cancel.
+func (t *run) resolve(by func(context.Context, *plan) error) {
+	ctx, cancel := context.WithCancel(t.call)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for changed := t.p.Changed(); ; changed = t.p.Changed() {
+			if t.p.Spec().Cancel {
+				cancel()
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	err := by(ctx, t.p)
+	ended := ctx.Err() != nil
+	cancel()
+	watch.Wait() // it reads what the rest of the turn changes
+	if err != nil && !ended {
+		t.waiting = t.p.waitFor(t.ctx, err)
+	}
+}
+
+// takeLastTry takes the one place for turns that have ended in so many crashes that one more is the last. A task in such a turn beside
+// the one that causes the crashes would be given up with it.
+func (t *run) takeLastTry() bool {
+	crashes := t.s.state.Attempts
+	if s := t.s.state; !t.s.opened && s.Started() && !s.Released {
+		crashes++ // opening it counts
+	}
+	if t.lastTry != nil || t.MaxTurnAttempts < 2 || crashes < t.MaxTurnAttempts-1 {
+		return true
+	}
+	if t.lastTry = t.lastTries.Take(t.s.key, fairshare.Group{}); t.lastTry == nil {
+		t.waiting = parked
+	}
+	return t.lastTry != nil
+}
+
+// takeSlot takes a slot of the model that is to be called, unless the run has it. Without one the task is parked: the slots wake it.
+func (t *run) takeSlot(next loop.Action) bool {
+	g := fairshare.Group{Namespace: t.s.key.Namespace}
+	if next.Kind == loop.ActionCallModel {
+		model := t.p.modelOf(next.Purpose)
+		g.Model = model.key.String()
+		t.slots.SetModelLimit(g.Model, model.maxConcurrent())
+	}
+	if t.slot != nil && (g.Model == "" || t.group == g) {
+		return true
+	}
+	if t.slot != nil {
+		t.slot.Release() // of another model
+	}
+	t.group = g
+	take := t.slots.Take
+	if t.s.answered {
+		take = t.slots.TakeFirst
+	}
+	if t.slot = take(t.s.key, g); t.slot == nil {
+		t.waiting = parked
+		if t.slots.ModelFull(g.Model) {
+			t.waiting = parkedForModel
+		}
+		return false
+	}
+	t.waitIsOver()
+	return true
+}
+
+// outputGuess is the most that is set aside of a model's tokensPerMinute for a reply before it is known.
+const outputGuess = 4096
+
+// takeTicket takes what the call needs of the model's requests and tokens a minute.
+func (t *run) takeTicket(next loop.Action) bool {
+	if t.ticket != nil {
+		return true
+	}
+	output := int64(outputGuess)
+	if next.OutputCap > 0 {
+		output = min(output, next.OutputCap)
+	}
+	model := t.p.modelOf(next.Purpose)
+	ticket, wait := model.limiter.Take(t.s.key.String(), next.EstimatedInput+output)
+	if wait != nil {
+		t.s.rate, t.rated = model.limiter, true
+		t.waiting = &Waiting{Reason: "WaitingForModel", Own: true, After: wait.After, Message: fmt.Sprintf(
+			"The task waits for AgentModel %q: %s. It goes on by itself.", model.key.Name, wait.Detail)}
+		return false
+	}
+	t.ticket, t.s.rate = ticket, nil
+	return true
+}
+
+// waitIsOver stops the time that the task waits for our own slots and limits, which is no running time.
+func (t *run) waitIsOver() {
+	s := t.s
+	s.waited, s.waitingSince = s.waitedUntil(t.Clock.Now()), time.Time{}
+	t.p.change(func() { t.p.waited = s.waited })
+}
+
+// waits notes that from now on the task waits for our own slots and limits, or that it does not.
+func (s *session) waits(own bool, now time.Time) {
+	switch {
+	case !own:
+		s.waited, s.waitingSince = s.waitedUntil(now), time.Time{}
+	case s.waitingSince.IsZero():
+		s.waitingSince = now
+	}
+}
+
+// leave gives up every place at which a task waits.
+func (r *TaskReconciler) leave(key types.NamespacedName) {
+	r.slots.Leave(key)
+	r.loads.Leave(key)
+	r.lastTries.Leave(key)
+}

@@ -1,0 +1,255 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop/looptest"
+)
+
+// countWrites counts the writes of statuses, and lets hook see each before it is made.
+func countWrites(n *int, hook func(task *v1alpha1.AgentTask) error) interceptor.Funcs {
+	return interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		*n++
+		if task, ok := o.(*v1alpha1.AgentTask); ok && hook != nil {
+			if err := hook(task); err != nil {
+				return err
+			}
+		}
+		return c.SubResource(sub).Update(ctx, o, opts...)
+	}}
+}
+
+func running(message string) v1alpha1.AgentTaskStatus {
+	return v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning, Message: message}
+}
+
+func TestANewerStatusTakesThePlaceOfOneThatWaits(t *testing.T) {
+	writes := 0
+	r := newRig(t, countWrites(&writes, nil), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	l := newLive(r.task())
+	for _, message := range []string{"one", "two", "three"} {
+		r.statuses.later(l, running(message))
+	}
+	for range 3 {
+		if err := r.statuses.writePending(t.Context(), taskKey); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.task().Status.Message; got != "three" || writes != 1 {
+		t.Errorf("%q after %d writes", got, writes)
+	}
+	r.statuses.later(l, running("three"))
+	if len(r.statuses.pending) > 0 {
+		t.Error("what stands there already is to be written again")
+	}
+}
+
+func TestAStatusThatWaitedIsNotWrittenOverANewerOne(t *testing.T) {
+	writes := 0
+	r := newRig(t, countWrites(&writes, nil), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	l := newLive(r.task())
+	old := r.statuses.want(l, running("old"))
+	if err := r.statuses.now(t.Context(), l, running("new")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.statuses.write(t.Context(), old); err != nil || r.task().Status.Message != "new" || writes != 1 {
+		t.Errorf("%q, %d writes, %v", r.task().Status.Message, writes, err)
+	}
+}
+
+func TestAStatusOfSomebodyElseIsNotWrittenOver(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.AgentTask)
+		want   error
+		status string
+	}{
+		"a status of another holder": {func(task *v1alpha1.AgentTask) { task.Status = running("theirs") }, errForeignStatus, "theirs"},
+		"a label":                    {func(task *v1alpha1.AgentTask) { task.Labels = map[string]string{"a": "b"} }, nil, "ours"},
+		"an end": {func(task *v1alpha1.AgentTask) {
+			task.Status = v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseCancelled, Message: "ended"}
+		}, nil, "ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, interceptor.Funcs{}, aTask(func(*v1alpha1.AgentTaskSpec) {}))
+			l := newLive(r.task())
+			task := r.task()
+			tc.change(task)
+			status := task.Status
+			if err := r.kube.Update(t.Context(), task); err != nil {
+				t.Fatal(err)
+			}
+			task.Status = status
+			if err := r.kube.Status().Update(t.Context(), task); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.statuses.now(t.Context(), l, running("ours")); !errors.Is(err, tc.want) || r.task().Status.Message != tc.status {
+				t.Errorf("%q, %v", r.task().Status.Message, err)
+			}
+		})
+	}
+}
+
+// A question is told by a write that succeeds only on the version whose resumeInput the journal has noted: whatever is written before
+// anybody can have seen the question is no answer to it.
+func TestWhatIsWrittenBeforeAQuestionIsToldDoesNotAnswerIt(t *testing.T) {
+	var r *rig
+	writes, early := 0, false
+	r = newRig(t, countWrites(&writes, func(task *v1alpha1.AgentTask) error {
+		if task.Status.InputRequest != nil && !early {
+			early = true
+			r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("meant for something else") })
+		}
+		return nil
+	}), answers("NEED_INPUT: which?", "TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	task := r.look(4)
+	if !early || task.Status.Phase != v1alpha1.PhaseNeedsInput || task.Status.InputRequest == nil {
+		t.Fatalf("%s/%s %q", task.Status.Phase, task.Status.ExitReason, task.Status.Message)
+	}
+	if !strings.Contains(task.Status.Message, "written before question") {
+		t.Errorf("it is not told: %q", task.Status.Message)
+	}
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("blue") })
+	if task := r.look(3); task.Status.ExitReason != v1alpha1.ExitCompleted {
+		t.Errorf("answered, it is %s %q", task.Status.Phase, task.Status.Message)
+	}
+}
+
+func TestATaskWithoutRoomForAStatusIsTold(t *testing.T) {
+	writes := 0
+	r := newRig(t, countWrites(&writes, func(*v1alpha1.AgentTask) error {
+		return apierrors.NewRequestEntityTooLargeError("etcdserver: request is too large")
+	}), answers("TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	result, err := r.Reconcile(t.Context(), request())
+	if err != nil || result.RequeueAfter < time.Minute || len(r.events.Events) != 1 {
+		t.Errorf("%+v, %v, %d events", result, err, len(r.events.Events))
+	}
+}
+
+// An edit that comes after the start, and before the status tells of it, is not refused by the API server.
+func TestAPromptThatIsEditedAfterTheStartIsNotUsedAndThatIsTold(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("Going on.", "TASK_COMPLETE: done"), aTask(func(s *v1alpha1.AgentTaskSpec) { s.Prompt = "First." }))
+	r.look(1)
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Prompt = "Second." })
+	r.look(1)
+	var told string
+	select {
+	case told = <-r.events.Events:
+	default:
+	}
+	if !strings.Contains(told, "SpecIgnored") {
+		t.Errorf("told: %q", told)
+	}
+	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
+	if err != nil || events[0].Opened.Input.Prompt != "First." {
+		t.Errorf("%+v, %v", events[0].Opened, err)
+	}
+}
+
+// Two installations that watch the same task: one works, the other keeps off, and nothing is taken for a crash.
+func TestTwoOperatorsOfOneTask(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(0)) }))
+	other := &rig{T: t, TaskReconciler: NewTaskReconciler(r.Options, r.Client, r.Live, r.Recorder), clock: r.clock, events: r.events, kube: r.kube}
+	other.Holder = "other"
+	r.look(1)
+	other.look(1) // takes it over, as after a failover
+	told := 0
+	for range 10 {
+		r.look(1)
+		other.look(1)
+		r.clock.Add(rivalPause)
+		for len(r.events.Events) > 0 {
+			if strings.Contains(<-r.events.Events, "AnotherOperator") {
+				told++
+			}
+		}
+	}
+	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := 0
+	for _, e := range events {
+		if e.Opened != nil {
+			opened++
+		}
+	}
+	if task := r.task(); task.Finished() || opened != 2 || told != 1 {
+		t.Errorf("%s/%s %q; opened %d times, told %d times", task.Status.Phase, task.Status.ExitReason, task.Status.Message, opened, told)
+	}
+	r.look(1)
+	r.clock.Add(rivalPatience) // the other is gone
+	r.look(1)
+	_, events, _ = r.Journals.Load(t.Context(), refOf(r.task()))
+	state, err := loop.Fold(events)
+	if err != nil || state.Holder != r.Holder || state.Attempts > 0 {
+		t.Errorf("holder %q after %d attempts, %v", state.Holder, state.Attempts, err)
+	}
+}
+
+func TestProgressGivesWayToAppends(t *testing.T) {
+	clock := looptest.NewClock()
+	p := newPace(clock)
+	allowed := func() (n int) {
+		for range 10 * progressWrites {
+			if p.allow() {
+				n++
+			}
+		}
+		return n
+	}
+	for range busyAppends {
+		p.append()
+	}
+	if n := allowed(); n != 10*progressWrites {
+		t.Errorf("up to %d appends a second, progress is held back after %d writes", busyAppends, n)
+	}
+	p.append()
+	if n := allowed(); n != progressWrites {
+		t.Errorf("%d writes at once beside more than %d appends a second, want %d", n, busyAppends, progressWrites)
+	}
+	clock.Add(2 * time.Second)
+	if n := allowed(); n != 10*progressWrites {
+		t.Errorf("after a second without appends, progress is held back after %d writes", n)
+	}
+}
+
+// The last append of a leader that goes may come just before the next one opens the journal. That is no second installation.
+func TestAConflictAtTheOpeningIsNoRival(t *testing.T) {
+	former := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(0)) }))
+	former.look(1)
+	late := false
+	faults := interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+		if _, ok := o.(*v1alpha1.AgentTranscript); ok && !late {
+			late = true
+			former.look(1)
+		}
+		return c.Update(ctx, o, opts...)
+	}}
+	kube := interceptor.NewClient(former.kube, faults)
+	o := former.Options
+	o.Holder = "next"
+	next := &rig{T: t, TaskReconciler: NewTaskReconciler(o, kube, kube, former.Recorder), clock: former.clock, events: former.events, kube: former.kube}
+	next.look(1)
+	if !late || next.rivals.met(taskKey) {
+		t.Fatalf("late %v, taken for a rival %v", late, next.rivals.met(taskKey))
+	}
+	former.clock.Add(rivalPause)
+	next.look(1)
+	_, events, err := next.Journals.Load(t.Context(), refOf(next.task()))
+	if err != nil || events[len(events)-1].Kind == loop.KindOpened {
+		t.Fatal(err)
+	}
+	if state, err := loop.Fold(events); err != nil || state.Holder != "next" {
+		t.Errorf("the next leader does not go on: holder %q, %v", state.Holder, err)
+	}
+}

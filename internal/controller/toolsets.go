@@ -1,0 +1,112 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
+)
+
+// resolveTools lists the tools of the task's toolsets. It asks their servers, so it is done within a slot.
+func (r *TaskReconciler) resolveTools(ctx context.Context, p *plan) error {
+	task, _ := p.s.live.now()
+	sources, away, err := r.toolSources(ctx, task)
+	if err != nil {
+		return err
+	}
+	tools, err := r.Tools.Resolve(ctx, sources, p.s.state.ToolDigests)
+	var unavailable *mcp.UnavailableError
+	switch {
+	case errors.As(err, &unavailable):
+		return toolsetUnavailable(unavailable, "The task waits for it, since spec.toolsets says required.", 5*time.Second)
+	case err != nil && ctx.Err() == nil:
+		return &Waiting{Reason: "ToolsetInvalid", Message: loop.Cut(err.Error(), 500) + ". Correct spec.toolsets."}
+	case err != nil:
+		return err
+	}
+	for i := range tools.Unavailable {
+		u := &tools.Unavailable[i]
+		away = append(away, awayToolset{u.Toolset, toolsetUnavailable(u, "The task goes on without its tools.", 0)})
+	}
+	p.change(func() {
+		p.tools = tools
+		for _, a := range away {
+			p.away = append(p.away, a.name)
+		}
+		if len(away) > 0 {
+			p.notice = &Waiting{Reason: away[0].why.Reason, Message: away[0].why.Message}
+		}
+	})
+	if w := p.awaitApproved(); w != nil {
+		return w
+	}
+	return nil
+}
+
+// awayToolset is one that the task goes on without.
+type awayToolset struct {
+	name string
+	why  *Waiting
+}
+
+// toolSources resolves the task's toolsets to plain values. One broken toolset does not hold up the others, unless it is required.
+func (r *TaskReconciler) toolSources(ctx context.Context, task *v1alpha1.AgentTask) (sources []mcp.Source, away []awayToolset, err error) {
+	for _, ref := range task.Spec.Toolsets {
+		set := &v1alpha1.AgentToolset{}
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: ref.Name}, set)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil, &Waiting{
+				Reason:  "ToolsetNotFound",
+				Message: fmt.Sprintf("AgentToolset %q is not in namespace %q: create it, or correct spec.toolsets.", ref.Name, task.Namespace),
+			}
+		case err != nil:
+			return nil, nil, err
+		}
+		id, cfg, err := r.Models.toolset(ctx, set)
+		if w := (*Waiting)(nil); errors.As(err, &w) && w.Reason != reasonToolsetInvalid && !deref(ref.Required) {
+			w.Message += " The task goes on without the tools of this toolset."
+			away = append(away, awayToolset{set.Name, w})
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		sources = append(sources, mcp.Source{Key: id, Config: cfg, TaskAllow: ref.Allow, Required: deref(ref.Required)})
+	}
+	return sources, away, nil
+}
+
+// awaitApproved waits for the tool of a call that a human has approved: an approval is not used up by a tool that is away.
+func (p *plan) awaitApproved() *Waiting {
+	if len(p.away) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, t := range p.tools.Definitions {
+		known[t.Name] = true
+	}
+	for _, name := range p.s.state.Approved() {
+		if !known[name] {
+			return &Waiting{Reason: "ToolsetUnavailable", After: 5 * time.Second, Message: fmt.Sprintf(
+				"An approved call needs tool %q, and the tools of %s are away. The task waits for them.", name, strings.Join(p.away, ", "))}
+		}
+	}
+	return nil
+}
+
+func toolsetUnavailable(e *mcp.UnavailableError, consequence string, after time.Duration) *Waiting {
+	return &Waiting{Reason: "ToolsetUnavailable", Message: loop.Cut(e.Error(), 500) + ". " + consequence, After: after}
+}
+
+func noTool(context.Context, loop.ToolCall) loop.ToolResult {
+	return loop.ToolResult{Content: "This task has no toolsets.", IsError: true}
+}
