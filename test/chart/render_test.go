@@ -96,13 +96,13 @@ func TestPodsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 	}
 }
 
-// A kill before --shutdown-grace, and the 15 s after it in which results are written, leaves tool calls in doubt.
+// A kill before --shutdown-grace, and the 30 s after it in which results are written and sessions closed, leaves tool calls in doubt.
 func TestPodsOutliveTheShutdownGrace(t *testing.T) {
 	for _, grace := range []int64{1, 30, 3600} {
 		objects, _ := render(t, map[string]any{"manager": map[string]any{"shutdownGraceSeconds": grace}})
 		pod := podOf(t, byID(objects)["Deployment/"+name])
-		if got := *pod.Spec.TerminationGracePeriodSeconds; got <= grace+15 {
-			t.Errorf("Pods get %d s to end, but the manager takes up to %d", got, grace+15)
+		if got := *pod.Spec.TerminationGracePeriodSeconds; got <= grace+30 {
+			t.Errorf("Pods get %d s to end, but the manager takes up to %d", got, grace+30)
 		}
 	}
 }
@@ -145,6 +145,7 @@ func TestServiceMonitorHasNoUnknownField(t *testing.T) {
 func TestNotesFitTheRelease(t *testing.T) {
 	for file, want := range map[string]string{
 		"defaults": "all namespaces", "namespaced": "the namespaces team-a, team-b", "minimal": "crds.install is false",
+		"everything": "those that team=a selects",
 	} {
 		_, _, notes, err := template(load(t), valuesFiles(t)[file])
 		if err != nil {

@@ -14,9 +14,15 @@
 {{- with .Values.watchNamespaces }}
 - --watch-namespaces={{ join "," . }}
 {{- end }}
+{{- with .Values.watchLabelSelector }}
+- {{ printf "--watch-label-selector=%s" . | quote }}
+{{- end }}
 - --max-concurrent-turns={{ int .Values.manager.maxConcurrentTurns }}
 - --status-interval={{ .Values.manager.statusInterval }}
 - --max-turn-attempts={{ int .Values.manager.maxTurnAttempts }}
+{{- with .Values.manager.maxJournalBytes }}
+- --max-journal-bytes={{ ternary . (int64 .) (kindIs "string" .) }}
+{{- end }}
 - --shutdown-grace={{ int .Values.manager.shutdownGraceSeconds }}s
 - --max-call-timeout={{ .Values.manager.maxCallTimeout }}
 {{- with .Values.defaultModel }}
