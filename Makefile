@@ -65,6 +65,14 @@ verify: generate lint ## Generated files are current, lint is clean, go.mod is t
 chaos: build ## Kill managers, move leadership and restart the API server under load; count what is lost or repeated.
 	go test -tags chaos -count=1 -timeout 30m -v ./test/chaos
 
+.PHONY: share
+share: build ## No task, tenant, schema or server stops the others: the operator as a process with the chart's memory.
+	go test -tags share -count=1 -timeout 60m -v ./test/share
+
+.PHONY: share-smoke
+share-smoke: build ## The minute of it that CI runs.
+	go test -tags share -short -count=1 -timeout 10m -v -run 'TestSchemaBombs|TestSaturation' ./test/share
+
 .PHONY: bench
 bench: build ## Measure the operator beside the API server's own limit.
 	go test -tags bench -count=1 -timeout 60m -v ./test/bench

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,6 +32,7 @@ const (
 type rig struct {
 	*testing.T
 	cluster *harness.Cluster
+	view    *harness.View
 	manager *harness.Manager
 	latency time.Duration
 	// turns of each task. It is set while no task runs.
@@ -48,6 +48,7 @@ func newRig(t *testing.T, latency time.Duration) *rig {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
 	r := &rig{T: t, cluster: harness.Start(t), latency: latency, turns: 5, calls: map[string][]call{}}
+	r.view = r.cluster.View(t)
 	server := httptest.NewServer(fakechat.New(r.answer))
 	t.Cleanup(server.Close)
 	r.must(r.cluster.Client.Create(t.Context(), &v1alpha1.AgentModel{
@@ -147,37 +148,11 @@ func (r *rig) await(prefix string, n int, p v1alpha1.AgentTaskPhase) time.Time {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 15*time.Minute)
 	defer cancel()
-	seen := map[string]bool{}
-	for {
-		var list v1alpha1.AgentTaskList
-		r.must(r.cluster.Client.List(ctx, &list, client.InNamespace(namespace)))
-		note := func(t *v1alpha1.AgentTask) {
-			if strings.HasPrefix(t.Name, prefix+"-") && t.Status.Phase == p {
-				seen[t.Name] = true
-			}
-		}
-		for i := range list.Items {
-			note(&list.Items[i])
-		}
-		w, err := r.cluster.Client.Watch(ctx, &v1alpha1.AgentTaskList{}, client.InNamespace(namespace),
-			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
-		r.must(err)
-		for open := true; open && len(seen) < n; {
-			e, ok := <-w.ResultChan()
-			if open = ok; ok {
-				if t, isTask := e.Object.(*v1alpha1.AgentTask); isTask {
-					note(t)
-				}
-			}
-		}
-		w.Stop()
-		if len(seen) >= n {
-			return time.Now()
-		}
-		if ctx.Err() != nil {
-			r.Fatalf("%d of %d tasks became %s\n%s", len(seen), n, p, r.cluster.Logs(30))
-		}
+	at, err := r.view.Await(ctx, n, func(t harness.Sight) bool { return strings.HasPrefix(t.Name, prefix+"-") && t.In(p) })
+	if err != nil {
+		r.Fatalf("%s: %v\n%s", p, err, r.cluster.Logs(30))
 	}
+	return at
 }
 
 func (r *rig) writes() map[string]int {
@@ -202,14 +177,6 @@ func since(after, before map[string]int) map[string]int {
 		}
 	}
 	return out
-}
-
-func percentile(d []time.Duration, p int) time.Duration {
-	if len(d) == 0 {
-		return 0
-	}
-	slices.Sort(d)
-	return d[min(len(d)-1, len(d)*p/100)].Round(100 * time.Microsecond)
 }
 
 // overheads are the times between the end of an answer and the next request of the same task.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/test/harness"
 )
 
 var most = flag.Int("most", 5000, "the largest number of tasks at once")
@@ -94,7 +95,7 @@ func TestDrainWithoutLatency(t *testing.T) {
 		perSecond := float64(total(w)) / took.Seconds()
 		t.Logf("%s: %d tasks of %d turns: %s, %.0f turns/s, %.2f writes a turn, %.0f writes/s (%.0f%% of the %.0f of 4 KiB), overhead p50 %s p99 %s, peak RSS %d MiB, CPU %.1f s; %v",
 			run.prefix, run.tasks, run.turns, took.Round(10*time.Millisecond), float64(turns)/took.Seconds(), float64(total(w))/float64(turns),
-			perSecond, 100*perSecond/limit, limit, percentile(r.overheads(run.prefix), 50), percentile(r.overheads(run.prefix), 99), rss, cpu, w)
+			perSecond, 100*perSecond/limit, limit, harness.Percentile(r.overheads(run.prefix), 50), harness.Percentile(r.overheads(run.prefix), 99), rss, cpu, w)
 	}
 }
 
@@ -149,8 +150,8 @@ func TestTurnsOfOneSecond(t *testing.T) {
 		w := since(r.writes(), before)
 		t.Logf("%s: %d tasks of %d one-second turns: %s, %.2f writes a turn, create to first request p50 %s p99 %s, overhead p50 %s p99 %s, peak RSS %d MiB, CPU %.1f s; %v",
 			run.prefix, run.tasks, r.turns, took.Round(10*time.Millisecond), float64(total(w)-w["agenttasks"])/float64(run.tasks*r.turns),
-			percentile(r.firstRequests(run.prefix), 50), percentile(r.firstRequests(run.prefix), 99),
-			percentile(r.overheads(run.prefix), 50), percentile(r.overheads(run.prefix), 99), r.rss(), r.cpu(), w)
+			harness.Percentile(r.firstRequests(run.prefix), 50), harness.Percentile(r.firstRequests(run.prefix), 99),
+			harness.Percentile(r.overheads(run.prefix), 50), harness.Percentile(r.overheads(run.prefix), 99), r.rss(), r.cpu(), w)
 		r.stop()
 	}
 }
@@ -183,5 +184,5 @@ func TestFromAnswerToNextRequest(t *testing.T) {
 	r.create("solo", 1, 0)
 	r.await("solo", 1, v1alpha1.PhaseSucceeded)
 	firsts = r.firstRequests("solo")
-	t.Logf("patch of resumeInput to next model request: p50 %s, p99 %s; one task alone, create to first request: %s", percentile(waits, 50), percentile(waits, 99), percentile(firsts, 50))
+	t.Logf("patch of resumeInput to next model request: p50 %s, p99 %s; one task alone, create to first request: %s", harness.Percentile(waits, 50), harness.Percentile(waits, 99), harness.Percentile(firsts, 50))
 }

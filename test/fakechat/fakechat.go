@@ -80,6 +80,17 @@ func (r *Request) Prompt() string {
 	return ""
 }
 
+// Cap is the most tokens of output that the client lets the reply have, 0 for no cap.
+func (r *Request) Cap() int64 { return max(r.MaxTokens, r.MaxCompletionTokens) }
+
+// Bytes is the size of the messages' text.
+func (r *Request) Bytes() (n int64) {
+	for _, m := range r.Messages {
+		n += int64(len(m.Text()))
+	}
+	return n
+}
+
 // Last is the text of the last message.
 func (r *Request) Last() string {
 	if len(r.Messages) == 0 {
@@ -105,11 +116,11 @@ type Reply struct {
 	Delay time.Duration
 	// Hang never answers.
 	Hang bool
-	// Status other than 0 answers an error, with RetryAfter seconds or RetryIn if not 0, and Code.
-	Status     int
-	RetryAfter int
-	RetryIn    time.Duration
-	Code       string
+	// Status other than 0 answers an error, with RetryAfter seconds or RetryIn if not 0, Code, Param and Message.
+	Status               int
+	RetryAfter           int
+	RetryIn              time.Duration
+	Code, Param, Message string
 	// Raw is sent instead, as it is, with ContentType.
 	Raw, ContentType string
 	// Chunk is the number of characters of text in a chunk of a stream; 64 by default.

@@ -1,6 +1,7 @@
 package fakechat
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,7 +19,11 @@ func writeError(w http.ResponseWriter, r Reply) {
 		w.Header().Set("Retry-After-Ms", fmt.Sprint(float64(r.RetryIn)/float64(time.Millisecond)))
 	}
 	w.WriteHeader(r.Status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": "refused", "code": r.Code}})
+	message := object{"message": cmp.Or(r.Message, "refused"), "code": r.Code}
+	if r.Param != "" {
+		message["param"] = r.Param
+	}
+	_ = json.NewEncoder(w).Encode(object{"error": message})
 }
 
 func (r Reply) finish() string {
