@@ -256,6 +256,7 @@ func (m *Models) share(object *v1alpha1.AgentModel) *sharedModel {
 	defer m.mu.Unlock()
 	s := m.shared[object.UID]
 	if s == nil {
+		m.letGo(client.ObjectKeyFromObject(object)) // one of that name that was deleted and created anew
 		s = &sharedModel{key: client.ObjectKeyFromObject(object), limiter: limit.New(limits(object.Spec.Limits), m.clock.Now)}
 		s.limiter.OnTurn = m.onTurn
 		m.shared[object.UID] = s
@@ -272,6 +273,11 @@ func (m *Models) share(object *v1alpha1.AgentModel) *sharedModel {
 func (m *Models) forget(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.letGo(key)
+}
+
+// letGo is forget. The caller holds the lock.
+func (m *Models) letGo(key client.ObjectKey) {
 	for uid, s := range m.shared {
 		if s.key == key {
 			s.close()
