@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
@@ -36,7 +37,11 @@ func unreadable(err error) *Waiting {
 // reportBlocked tells of a task whose journal cannot be gone on with. Its status stays as it is but for that, unless it is to
 // be cancelled, which needs no journal.
 func (r *TaskReconciler) reportBlocked(ctx context.Context, s *session, w *Waiting) error {
-	task, deleted := s.live.now()
+	task, err := r.readLive(ctx, s.live) // whole: what is held lacks the output
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	_, deleted := s.live.now()
 	want := task.Status.DeepCopy()
 	want.Message, want.ObservedGeneration = w.Message, task.Generation
 	want.Phase = cmp.Or(want.Phase, v1alpha1.PhasePending)
@@ -51,5 +56,5 @@ func (r *TaskReconciler) reportBlocked(ctx context.Context, s *session, w *Waiti
 	if !changed(&task.Status, want) {
 		return nil
 	}
-	return r.statuses.now(ctx, s.live, *want)
+	return r.statuses.now(ctx, s.live, *want, deref(task.Spec.ResumeInput))
 }

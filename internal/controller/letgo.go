@@ -10,8 +10,8 @@ import (
 // letGoAtOnce bounds the appends of an operator that stops.
 const letGoAtOnce = 16
 
-// letGoAll waits until the operator is to stop, and then records of the tasks that no call runs for that they are let go: what
-// opens them next counts no crash, and charges no call as lost. Tasks with a call under way do so themselves, once it has ended.
+// letGoAll waits until the operator is to stop, and then records of the tasks that no Reconcile is busy with that they are let go: what
+// opens them next counts no crash, and charges no call as lost. Of the others the Reconcile does so at its end.
 func (r *TaskReconciler) letGoAll(ctx context.Context) error {
 	<-ctx.Done()
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ShutdownGrace+AppendTimeout)
@@ -21,9 +21,7 @@ func (r *TaskReconciler) letGoAll(ctx context.Context) error {
 	for range letGoAtOnce {
 		group.Go(func() {
 			for s := range waiting {
-				if err := r.newRun(detached, detached, s).letGo(); err != nil {
-					log.FromContext(ctx).Info("A task could not be let go", "task", s.key.String(), "reason", err.Error())
-				}
+				r.letGo(detached, s)
 			}
 		})
 	}
@@ -36,4 +34,22 @@ func (r *TaskReconciler) letGoAll(ctx context.Context) error {
 	close(waiting)
 	group.Wait()
 	return nil
+}
+
+// letGo records that the operator stops with no call of the task under way. The next one finds out by itself where that fails.
+func (r *TaskReconciler) letGo(ctx context.Context, s *session) {
+	if !s.opened {
+		return
+	}
+	if s.state == nil {
+		if err := r.fold(ctx, s); err != nil || !s.opened {
+			return
+		}
+	}
+	t := r.newRun(ctx, ctx, s)
+	_, err := t.keep(t.engine().Release(s.state, t.p.Spec()))
+	s.opened = false
+	if err != nil {
+		log.FromContext(ctx).Info("A task could not be let go", "task", s.key.String(), "reason", err.Error())
+	}
 }

@@ -176,32 +176,6 @@ func TestATaskThatIsGoneHoldsNoPlace(t *testing.T) {
 	}
 }
 
-// An operator that stops says of each task whether a call may have been under way.
-func TestATaskThatWaitedAtAStopIsChargedNothing(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = ptr(int64(100_000)) }))
-	r.ShutdownGrace = time.Minute
-	r.look(2)
-	stopped, stop := contextOf(t)
-	stop()
-	if err := r.letGoAll(stopped); err != nil {
-		t.Fatal(err)
-	}
-	if kinds := r.kinds(); kinds[len(kinds)-1] != loop.KindReleased {
-		t.Fatalf("it was not let go: %v", kinds)
-	}
-	r.restart()
-	r.look(1)
-	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range events {
-		if e.Opened != nil && e.Opened.Lost != nil {
-			t.Errorf("a call is charged as lost: %+v", e.Opened.Lost)
-		}
-	}
-}
-
 // A task that kills its operator takes down all that are in mid-call. The last try of each is made beside no other's, so the one that
 // kills it again is the one that is given up.
 func TestTheLastTryOfATurnIsMadeBesideNoOther(t *testing.T) {
@@ -241,5 +215,54 @@ func TestTheMessageOfAParkedTaskNamesNoNumberThatMoves(t *testing.T) {
 		if strings.ContainsAny(w.Message, "0123456789") {
 			t.Errorf("%q", w.Message)
 		}
+	}
+}
+
+func TestATaskThatWaitsForItsLastTryHoldsNoSlot(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	r.write(opened(), opened())
+	hanging := r.full()
+	r.look(1) // it takes the last try, and waits for a slot
+	culprit := r.lastTries.Take(types.NamespacedName{Namespace: "other", Name: "culprit"}, fairshare.Group{})
+	if culprit == nil {
+		t.Fatal("no place")
+	}
+	free(hanging) // a slot is held for it
+	r.look(1)     // woken, it waits for the last try
+	if s := r.slots.Stats(); s.Held+s.Running > 0 {
+		t.Errorf("a task that waits for another's call holds a slot: %+v", s)
+	}
+}
+
+func TestATicketThatIsNotUsedIsGivenBack(t *testing.T) {
+	var r *rig
+	model := answers("Going on.", "Going on.")
+	model.Spec.Limits = &v1alpha1.ModelLimits{RequestsPerMinute: ptr(int64(1))}
+	r = newRig(t, interceptor.Funcs{}, model, aTask(func(s *v1alpha1.AgentTaskSpec) {}))
+	s := r.sessions.of(r.task())
+	if out, ok := r.load(t.Context(), s); !ok {
+		t.Fatal(out)
+	}
+	run := r.newRun(t.Context(), t.Context(), s)
+	next, err := run.settle()
+	if err != nil || run.prepare(next) || !run.prepare(next) {
+		t.Fatal("not prepared")
+	}
+	if _, err := run.open(); err != nil {
+		t.Fatal(err)
+	}
+	next, _ = run.settle()
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(true) })
+	s.live.see(r.task()) // the watch, between settle and Advance
+	if err := run.act(next); err != nil {
+		t.Fatal(err)
+	}
+	run.end()
+	kinds := r.kinds()
+	if kinds[len(kinds)-1] != loop.KindSuspended {
+		t.Fatal(kinds)
+	}
+	if _, wait := run.p.model.limiter.Take("another", 1); wait != nil {
+		t.Errorf("no call was made, but another waits %v: %s", wait.After, wait.Detail)
 	}
 }

@@ -37,6 +37,8 @@ type plan struct {
 	of      *v1alpha1.AgentTask
 	deleted bool
 	made    *loop.Spec
+	// settled is the version by which the journal was settled last, nil for none.
+	settled *v1alpha1.AgentTask
 }
 
 // specLimits are the operator's own bounds.

@@ -72,6 +72,7 @@ func (t *run) takeLastTry() bool {
 	}
 	if t.lastTry = t.lastTries.Take(t.s.key, fairshare.Group{}); t.lastTry == nil {
 		t.waiting = parked
+		t.slots.Leave(t.s.key) // one that is held for it would be idle meanwhile
 	}
 	return t.lastTry != nil
 }

@@ -41,9 +41,15 @@ func (r *TaskReconciler) Reconcile(ctx context.Context, req reconcile.Request) (
 		if !out.parked() {
 			r.leave(s.key)
 		}
-		r.sessions.rest(s, out.idle())
+		if r.sessions.rest(s, out.idle()) {
+			r.letGo(ctx, s)
+		}
 	}()
-	if task, deleted := s.live.now(); deleted || task.Finished() {
+	switch task, deleted := s.live.now(); {
+	case deleted:
+		r.sessions.drop(s.key)
+		return again(rivalPause), nil // should the cache not tell sooner
+	case task.Finished():
 		return reconcile.Result{}, nil // the cache will tell
 	}
 	if out = r.turn(ctx, s); out.plan != nil {
@@ -57,4 +63,5 @@ func (r *TaskReconciler) gone(key types.NamespacedName) {
 	r.sessions.drop(key)
 	r.rivals.forget(key)
 	r.leave(key)
+	r.statuses.drop(key)
 }

@@ -27,9 +27,10 @@ func (r *TaskReconciler) report(ctx context.Context, s *session, out outcome) (r
 	switch {
 	case errors.Is(out.err, transcript.ErrConflict):
 		if s.kept { // else it may be the last append of a former leader
-			r.rivals.lost(s.key, r.Clock.Now())
+			r.rivals.lost(s, r.Clock.Now())
 		}
 		r.sessions.drop(s.key)
+		r.statuses.drop(s.key)
 		return again(rivalPause), nil
 	case errors.Is(out.err, transcript.ErrGone):
 		// With the task, as a rule. If the task is still there, the next look finds that its journal is not.
@@ -50,8 +51,11 @@ func (r *TaskReconciler) report(ctx context.Context, s *session, out outcome) (r
 		return r.keepOff(ctx, s, out.rival), nil
 	}
 	if err := r.tell(ctx, s, out); err != nil {
-		if errors.Is(err, errUnseenInput) {
+		switch {
+		case errors.Is(err, errUnseenInput):
 			return again(time.Nanosecond), nil
+		case errors.Is(err, errForeignStatus):
+			r.sessions.drop(s.key) // so that it is seen before it is written over
 		}
 		if apierrors.IsRequestEntityTooLargeError(err) {
 			return r.tooLarge(ctx, s), nil
@@ -74,17 +78,25 @@ func (r *TaskReconciler) tell(ctx context.Context, s *session, out outcome) erro
 		r.statuses.later(s.live, want)
 		return nil
 	}
-	return r.statuses.now(ctx, s.live, want)
+	noted := base
+	if out.plan.settled != nil {
+		noted = out.plan.settled
+	}
+	return r.statuses.now(ctx, s.live, want, deref(noted.Spec.ResumeInput))
 }
 
 // project makes the status of what the session's journal says.
 func (r *TaskReconciler) project(s *session, p *plan, waiting *Waiting) v1alpha1.AgentTaskStatus {
 	base, _ := s.live.now()
 	sp := p.Spec()
+	generation := base.Generation
+	if p.settled != nil {
+		generation = p.settled.Generation
+	}
 	out := Projection{
 		State: s.state, Stats: s.journal.Stats(), Waiting: waiting, Active: sp.Active(s.state, r.Clock.Now()), Task: s.key,
 		Suspend: sp.Suspend, InputTimeout: sp.InputTimeout, UnusedAnswer: loop.UnusedAnswer(s.state, sp),
-		Generation: base.Generation, Now: r.Clock.Now(),
+		Generation: generation, Now: r.Clock.Now(),
 	}
 	if p.model != nil {
 		out.Model = &p.model.key
@@ -168,6 +180,7 @@ func (r *TaskReconciler) keepOff(ctx context.Context, s *session, with *rivalry)
 			"Another installation of the operator (%s) runs this task too, so this one (%s) keeps off. Let only one of them watch it: see --watch-namespaces and --watch-label-selector.",
 			with.holder, r.Holder)
 	}
+	r.statuses.drop(s.key)
 	r.sessions.drop(s.key) // what the other does is read anew next time
 	return again(rivalPause)
 }

@@ -110,6 +110,13 @@ func (r *rig) task() *v1alpha1.AgentTask {
 	return task
 }
 
+// session is the task's, with no Reconcile of it under way.
+func (r *rig) session() *session {
+	s := r.sessions.of(r.task())
+	r.sessions.rest(s, false)
+	return s
+}
+
 // edit changes the task's spec, as a user does.
 func (r *rig) edit(change func(*v1alpha1.AgentTaskSpec)) {
 	r.Helper()

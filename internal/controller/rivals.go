@@ -16,6 +16,8 @@ type rivals struct {
 
 // rival is what was last seen of the other operator.
 type rival struct {
+	// uid is the task's: one that is created anew has none.
+	uid    types.UID
 	holder string
 	seq    int64
 	since  time.Time
@@ -29,21 +31,21 @@ const rivalPatience = defaultRequestTimeout + time.Minute
 const rivalPause = 15 * time.Second
 
 // lost notes that another took the task over.
-func (rs *rivals) lost(key types.NamespacedName, now time.Time) {
+func (rs *rivals) lost(s *session, now time.Time) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if rs.byTask == nil {
 		rs.byTask = map[types.NamespacedName]rival{}
 	}
-	rs.byTask[key] = rival{since: now}
+	rs.byTask[s.key] = rival{uid: s.uid, since: now}
 }
 
 // met tells whether another operator took the task over while this process runs.
-func (rs *rivals) met(key types.NamespacedName) bool {
+func (rs *rivals) met(s *session) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	_, ok := rs.byTask[key]
-	return ok
+	seen, ok := rs.byTask[s.key]
+	return ok && seen.uid == s.uid
 }
 
 // rivalry is what this process knows of another that runs a task too.
@@ -54,16 +56,17 @@ type rivalry struct {
 }
 
 // at tells who else works on a task, nil for nobody: its journal has grown since the last look, or what is done may take this long.
-func (rs *rivals) at(key types.NamespacedName, holder string, seq int64, patience time.Duration, now time.Time) *rivalry {
+func (rs *rivals) at(s *session, now time.Time) *rivalry {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	seen, ok := rs.byTask[key]
+	holder, seq := s.state.Holder, s.state.Seq
+	seen, ok := rs.byTask[s.key]
 	switch {
-	case !ok:
+	case !ok || seen.uid != s.uid:
 		return nil
 	case seen.holder != holder || seen.seq != seq:
-		rs.byTask[key] = rival{holder: holder, seq: seq, since: now}
-	case now.Sub(seen.since) >= patience:
+		rs.byTask[s.key] = rival{uid: s.uid, holder: holder, seq: seq, since: now}
+	case now.Sub(seen.since) >= rivalPatience:
 		return nil
 	}
 	return &rivalry{holder: holder, first: seen.holder != holder}

@@ -58,6 +58,9 @@ func (r *TaskReconciler) turn(ctx context.Context, s *session) (out outcome) {
 			out = r.fail(ctx, s, "The operator failed inside this task's turn. Its log has the details; other tasks go on.")
 		}
 	}()
+	if s.failed != "" {
+		return r.fail(ctx, s, s.failed)
+	}
 	if s.state == nil {
 		if out, loaded := r.load(ctx, s); !loaded {
 			return out
@@ -69,15 +72,12 @@ func (r *TaskReconciler) turn(ctx context.Context, s *session) (out outcome) {
 	defer t.end()
 	out = outcome{plan: t.p}
 	if s.state.End == nil && !s.opened {
-		if out.rival = r.rivals.at(s.key, s.state.Holder, s.state.Seq, rivalPatience, r.Clock.Now()); out.rival != nil {
+		if out.rival = r.rivals.at(s, r.Clock.Now()); out.rival != nil {
 			return out
 		}
 	}
 	if out.err = r.flush(ctx, s); out.err == nil {
 		out.next, out.err = t.advance()
-	}
-	if out.err == nil && ctx.Err() != nil {
-		out.err = t.letGo()
 	}
 	if errors.Is(out.err, transcript.ErrTooLarge) {
 		return r.fail(ctx, s, "What happened in this task does not fit into its journal. Use fewer tools, or tools with shorter results.")
@@ -104,7 +104,7 @@ func (t *run) end() {
 			place.Release()
 		}
 	}
-	if !t.rated {
+	if !t.rated && (t.waiting == nil || !t.waiting.Own) {
 		t.s.leaveRate()
 	}
 }
@@ -168,6 +168,7 @@ func isCall(a loop.Action) bool {
 // something to record.
 func (t *run) settle() (loop.Action, error) {
 	sp := t.p.Spec()
+	t.p.settled = t.p.of
 	bad := t.p.invalid()
 	if bad != nil && t.s.state.Started() {
 		bad = nil // it is held
@@ -191,7 +192,7 @@ func (t *run) settle() (loop.Action, error) {
 
 // open takes the journal over. What the task begins with then comes from the journal alone.
 func (t *run) open() (loop.Action, error) {
-	o := loop.Opened{Holder: t.Holder, Rival: t.rivals.met(t.s.key)}
+	o := loop.Opened{Holder: t.Holder, Rival: t.rivals.met(t.s)}
 	if t.p.model != nil {
 		o.Input = &loop.Input{Model: t.p.model.identity()}
 	}
@@ -222,7 +223,8 @@ func (t *run) act(next loop.Action) error {
 		if t.p.judge != nil {
 			e.Judge = model
 		}
-		t.ticket = nil // it is used up
+		defer t.ticket.Cancel() // should no call be made after all
+		t.ticket = nil
 		defer t.slot.ModelDone()
 	}
 	t.statuses.later(t.s.live, t.project(t.s, t.p, t.p.notice))
@@ -255,24 +257,15 @@ func (r *TaskReconciler) flush(ctx context.Context, s *session) error {
 	return err
 }
 
-// letGo records that the operator stops with no call of the task under way, so that nothing is taken for lost.
-func (t *run) letGo() error {
-	if !t.s.opened {
-		return nil
-	}
-	_, err := t.keep(t.engine().Release(t.s.state, t.p.Spec()))
-	t.s.opened = false
-	return err
-}
-
-// fail ends a task whose turn cannot be kept. The state in memory is not to be trusted, so the journal is read anew.
+// fail ends a task whose turn cannot be kept. The state in memory is not to be trusted, so the journal is read anew, be it at a later
+// look.
 func (r *TaskReconciler) fail(ctx context.Context, s *session, why string) (out outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = outcome{err: fmt.Errorf("panic while failing the task: %v", p)}
 		}
 	}()
-	s.unsaved = nil
+	s.failed, s.unsaved = why, nil
 	s.forget()
 	if out, loaded := r.load(ctx, s); !loaded {
 		return out
@@ -281,5 +274,8 @@ func (r *TaskReconciler) fail(ctx context.Context, s *session, why string) (out 
 	s.opened = true // the append below is itself the fence: it ends the journal
 	out = outcome{plan: t.p}
 	out.next, out.err = t.keep(t.engine().Finish(s.state, t.p.Spec(), loop.Finished{Reason: loop.ExitError, Cause: loop.CauseInternalError, Message: why}))
+	if out.err == nil {
+		s.failed = ""
+	}
 	return out
 }

@@ -51,6 +51,8 @@ type session struct {
 	rate *limit.Limiter
 	// answered: the last that happened is a person's answer, so the task goes before those that run on by themselves.
 	answered bool
+	// failed is why the task is to be ended, once its journal can be read; empty for nothing.
+	failed string
 	// heldSince is when this process began to hold the task.
 	heldSince time.Time
 	// warned is the generation whose spec was warned of.
@@ -86,6 +88,8 @@ type sessions struct {
 	// resting are the sessions that no Reconcile is busy with and whose state is kept, the one that rests longest at the back.
 	resting list.List
 	held    int64
+	// closing: the operator stops, and lets its tasks go.
+	closing bool
 }
 
 // of gives the session of a task for one Reconcile, nil when the operator stops and it is being let go. The caller ends it by rest.
@@ -116,10 +120,14 @@ func (ss *sessions) of(task *v1alpha1.AgentTask) *session {
 	return s
 }
 
-// rest ends a Reconcile. What is idle is let go; of the rest, states are kept within maxHeldBytes.
-func (ss *sessions) rest(s *session, idle bool) {
+// rest ends a Reconcile. What is idle is let go; of the rest, states are kept within maxHeldBytes. True: the operator stops, so the
+// caller lets the task go.
+func (ss *sessions) rest(s *session, idle bool) (closing bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
+	if ss.closing {
+		return ss.byName[s.key] == s // it stays busy, so nothing of it begins any more
+	}
 	s.busy = false
 	switch {
 	case ss.byName[s.key] != s:
@@ -136,12 +144,11 @@ func (ss *sessions) rest(s *session, idle bool) {
 		ss.unplace(last)
 		last.forget()
 	}
+	return false
 }
 
-// forget lets the folded journal go. What the task waited for is still known.
-func (s *session) forget() {
-	s.journal, s.state, s.compiled, s.opened, s.kept = nil, nil, nil, false, false
-}
+// forget lets the folded journal go. What the task waited for is still known, and that this process opened it.
+func (s *session) forget() { s.journal, s.state, s.compiled = nil, nil, nil }
 
 // unplace takes a session out of those that rest. The caller holds the lock.
 func (ss *sessions) unplace(s *session) {
@@ -177,12 +184,14 @@ func (s *session) leaveRate() {
 	}
 }
 
-// claim gives the sessions that rest with their journal opened, as if a Reconcile of each had begun. They are claimed for good.
+// claim gives the sessions that rest with their journal opened, as if a Reconcile of each had begun. They are claimed for good, and
+// those that are busy get to know by rest.
 func (ss *sessions) claim() (out []*session) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
+	ss.closing = true
 	for _, s := range ss.byName {
-		if !s.busy && s.state != nil && s.opened {
+		if !s.busy && s.opened {
 			s.busy = true
 			ss.unplace(s)
 			out = append(out, s)
@@ -216,10 +225,10 @@ func (r *TaskReconciler) load(ctx context.Context, s *session) (out outcome, loa
 }
 
 func (r *TaskReconciler) fold(ctx context.Context, s *session) error {
-	if err := r.readLive(ctx, s.live); err != nil {
+	if _, err := r.readLive(ctx, s.live); err != nil {
 		return err
 	}
-	task, deleted := s.live.now()
+	task, deleted := s.live.load()
 	if deleted {
 		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("agenttasks").GroupResource(), s.key.Name)
 	}
@@ -243,15 +252,15 @@ func (r *TaskReconciler) fold(ctx context.Context, s *session) error {
 	return nil
 }
 
-// readLive reads the newest version from the API server, also while the operator is about to stop.
-func (r *TaskReconciler) readLive(ctx context.Context, l *live) error {
+// readLive reads a task from the API server, also while the operator is about to stop, and takes the version over if it is the newest.
+func (r *TaskReconciler) readLive(ctx context.Context, l *live) (*v1alpha1.AgentTask, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AppendTimeout)
 	defer cancel()
 	known, _ := l.now()
 	task := &v1alpha1.AgentTask{}
 	if err := r.Live.Get(ctx, keyOf(known), task); err != nil {
-		return err
+		return nil, err
 	}
 	l.see(task)
-	return nil
+	return task, nil
 }

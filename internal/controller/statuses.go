@@ -47,6 +47,10 @@ type wanted struct {
 	live   *live
 	number int64
 	status v1alpha1.AgentTaskStatus
+	// noted is the spec.resumeInput that the journal has noted: a question is told beside no other.
+	noted string
+	// over: a status of before is being written just now.
+	over bool
 }
 
 func newStatuses(r *TaskReconciler) *statuses {
@@ -118,7 +122,7 @@ func (w *statuses) writePending(ctx context.Context, key types.NamespacedName) e
 	err := w.write(ctx, want)
 	if err != nil {
 		w.mu.Lock()
-		if _, newer := w.pending[key]; !newer {
+		if _, newer := w.pending[key]; !newer && !errors.Is(err, errForeignStatus) {
 			w.pending[key] = want
 		}
 		w.mu.Unlock()
@@ -131,16 +135,23 @@ func (w *statuses) want(l *live, status v1alpha1.AgentTaskStatus) wanted {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wanted++
-	return wanted{live: l, number: l.wanted, status: status}
+	return wanted{live: l, number: l.wanted, status: status, over: l.inFlight}
 }
 
-// now writes a status before it returns. What waited of the task need not be written any more.
-func (w *statuses) now(ctx context.Context, l *live, status v1alpha1.AgentTaskStatus) error {
+// drop gives up what waits of a task that is not this process's any more.
+func (w *statuses) drop(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pending, key)
+}
+
+// now writes a status before it returns. What waited of the task need not be written any more. Noted is the spec.resumeInput that the
+// journal has noted.
+func (w *statuses) now(ctx context.Context, l *live, status v1alpha1.AgentTaskStatus, noted string) error {
 	base, _ := l.now()
 	want := w.want(l, status)
-	w.mu.Lock()
-	delete(w.pending, keyOf(base))
-	w.mu.Unlock()
+	want.noted = noted
+	w.drop(keyOf(base))
 	return w.write(ctx, want)
 }
 
@@ -151,7 +162,7 @@ func (w *statuses) later(l *live, status v1alpha1.AgentTaskStatus) {
 	key := keyOf(base)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !changed(&base.Status, &status) {
+	if !want.over && !changed(&base.Status, &status) {
 		delete(w.pending, key)
 		return
 	}
@@ -178,52 +189,44 @@ func (w *statuses) write(ctx context.Context, want wanted) error {
 	l := want.live
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	l.mu.Lock()
-	stale := want.number != l.wanted
-	l.mu.Unlock()
-	if stale {
+	if !l.begin(want.number) {
 		return nil
 	}
+	defer l.done()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AppendTimeout)
 	defer cancel()
-	base, _ := l.now()
-	was := base.Status.DeepCopy()
 	for range 5 {
+		base, deleted := l.now()
+		switch {
+		case deleted || base.Finished():
+			return nil
+		case asks(&base.Status, &want.status) && deref(base.Spec.ResumeInput) != want.noted:
+			return errUnseenInput
+		case !l.try(&want.status):
+			return errForeignStatus
+		}
 		next := base.DeepCopy()
 		next.Status = want.status
 		err := w.Client.Status().Update(ctx, next)
 		if err == nil {
-			w.written(l, was, next)
+			w.written(l, next)
 			return nil
 		}
 		if !apierrors.IsConflict(err) {
 			return client.IgnoreNotFound(err)
 		}
-		if err := w.readLive(ctx, l); err != nil {
+		if _, err := w.readLive(ctx, l); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		now, deleted := l.now()
-		switch {
-		case deleted || now.Finished():
-			return nil
-		case asks(&base.Status, &want.status) && deref(now.Spec.ResumeInput) != deref(base.Spec.ResumeInput):
-			return errUnseenInput
-		case !sameStatus(&now.Status, &base.Status) && !sameStatus(&now.Status, &want.status):
-			return errForeignStatus
-		}
-		base = now
 	}
 	return errBusyStatus
 }
 
 // written notes a status that the API server has taken. Of what may be held for long, the output is most.
-func (w *statuses) written(l *live, was *v1alpha1.AgentTaskStatus, task *v1alpha1.AgentTask) {
+func (w *statuses) written(l *live, task *v1alpha1.AgentTask) {
 	held := *task
 	held.ManagedFields, held.Status.Output = nil, ""
-	l.see(&held)
-	l.mu.Lock()
-	l.writtenAt = w.Clock.Now()
-	l.mu.Unlock()
+	was := l.wrote(&held, w.Clock.Now())
 	w.Metrics.Observe(was, &task.Status)
 	w.announce(task, was)
 	if task.Finished() {

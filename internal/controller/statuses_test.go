@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
-	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop/looptest"
 )
 
@@ -59,7 +58,7 @@ func TestAStatusThatWaitedIsNotWrittenOverANewerOne(t *testing.T) {
 	r := newRig(t, countWrites(&writes, nil), aTask(func(*v1alpha1.AgentTaskSpec) {}))
 	l := newLive(r.task())
 	old := r.statuses.want(l, running("old"))
-	if err := r.statuses.now(t.Context(), l, running("new")); err != nil {
+	if err := r.statuses.now(t.Context(), l, running("new"), ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.statuses.write(t.Context(), old); err != nil || r.task().Status.Message != "new" || writes != 1 {
@@ -92,7 +91,7 @@ func TestAStatusOfSomebodyElseIsNotWrittenOver(t *testing.T) {
 			if err := r.kube.Status().Update(t.Context(), task); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.statuses.now(t.Context(), l, running("ours")); !errors.Is(err, tc.want) || r.task().Status.Message != tc.status {
+			if err := r.statuses.now(t.Context(), l, running("ours"), ""); !errors.Is(err, tc.want) || r.task().Status.Message != tc.status {
 				t.Errorf("%q, %v", r.task().Status.Message, err)
 			}
 		})
@@ -155,47 +154,6 @@ func TestAPromptThatIsEditedAfterTheStartIsNotUsedAndThatIsTold(t *testing.T) {
 	}
 }
 
-// Two installations that watch the same task: one works, the other keeps off, and nothing is taken for a crash.
-func TestTwoOperatorsOfOneTask(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(0)) }))
-	other := &rig{T: t, TaskReconciler: NewTaskReconciler(r.Options, r.Client, r.Live, r.Recorder), clock: r.clock, events: r.events, kube: r.kube}
-	other.Holder = "other"
-	r.look(1)
-	other.look(1) // takes it over, as after a failover
-	told := 0
-	for range 10 {
-		r.look(1)
-		other.look(1)
-		r.clock.Add(rivalPause)
-		for len(r.events.Events) > 0 {
-			if strings.Contains(<-r.events.Events, "AnotherOperator") {
-				told++
-			}
-		}
-	}
-	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened := 0
-	for _, e := range events {
-		if e.Opened != nil {
-			opened++
-		}
-	}
-	if task := r.task(); task.Finished() || opened != 2 || told != 1 {
-		t.Errorf("%s/%s %q; opened %d times, told %d times", task.Status.Phase, task.Status.ExitReason, task.Status.Message, opened, told)
-	}
-	r.look(1)
-	r.clock.Add(rivalPatience) // the other is gone
-	r.look(1)
-	_, events, _ = r.Journals.Load(t.Context(), refOf(r.task()))
-	state, err := loop.Fold(events)
-	if err != nil || state.Holder != r.Holder || state.Attempts > 0 {
-		t.Errorf("holder %q after %d attempts, %v", state.Holder, state.Attempts, err)
-	}
-}
-
 func TestProgressGivesWayToAppends(t *testing.T) {
 	clock := looptest.NewClock()
 	p := newPace(clock)
@@ -223,33 +181,116 @@ func TestProgressGivesWayToAppends(t *testing.T) {
 	}
 }
 
-// The last append of a leader that goes may come just before the next one opens the journal. That is no second installation.
-func TestAConflictAtTheOpeningIsNoRival(t *testing.T) {
-	former := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(0)) }))
-	former.look(1)
-	late := false
-	faults := interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-		if _, ok := o.(*v1alpha1.AgentTranscript); ok && !late {
-			late = true
-			former.look(1)
-		}
-		return c.Update(ctx, o, opts...)
-	}}
-	kube := interceptor.NewClient(former.kube, faults)
-	o := former.Options
-	o.Holder = "next"
-	next := &rig{T: t, TaskReconciler: NewTaskReconciler(o, kube, kube, former.Recorder), clock: former.clock, events: former.events, kube: former.kube}
-	next.look(1)
-	if !late || next.rivals.met(taskKey) {
-		t.Fatalf("late %v, taken for a rival %v", late, next.rivals.met(taskKey))
+// foreign writes a status as another operator does.
+func (r *rig) foreign(message string, end bool) *v1alpha1.AgentTask {
+	task := r.task()
+	task.Status = running(message)
+	if end {
+		task.Status = v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseSucceeded, ExitReason: v1alpha1.ExitCompleted, Message: message}
 	}
-	former.clock.Add(rivalPause)
-	next.look(1)
-	_, events, err := next.Journals.Load(t.Context(), refOf(next.task()))
-	if err != nil || events[len(events)-1].Kind == loop.KindOpened {
+	if err := r.kube.Status().Update(r.Context(), task); err != nil {
+		r.Fatal(err)
+	}
+	return r.task()
+}
+
+// The watch may bring an edit between the look at the spec and the write of the status: then no conflict tells of it.
+func TestWhatTheWatchBringsBeforeAQuestionIsToldDoesNotAnswerIt(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("NEED_INPUT: which?", "TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	s := r.sessions.of(r.task())
+	out := r.turn(t.Context(), s) // Reconcile, up to report
+	if s.state.Question == nil {
+		t.Fatal("no question")
+	}
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("meant for something else") })
+	s.live.see(r.task()) // the watch, while report is on its way or waits for live.writing
+	_, err := r.report(t.Context(), s, out)
+	r.sessions.rest(s, out.idle())
+	task := r.look(3)
+	t.Logf("report: %v; now %s, journal %v", err, task.Status.Phase, r.kinds())
+	if task.Status.Phase != v1alpha1.PhaseNeedsInput {
+		t.Errorf("what was written before the question was shown answered it: %s/%s", task.Status.Phase, task.Status.ExitReason)
+	}
+}
+
+func TestAStatusThatWasRefusedForAnothersIsNotTriedAgain(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	l := newLive(r.task())
+	r.statuses.later(l, running("ours"))
+	r.foreign("theirs", false)
+	if err := r.statuses.writePending(t.Context(), taskKey); !errors.Is(err, errForeignStatus) {
 		t.Fatal(err)
 	}
-	if state, err := loop.Fold(events); err != nil || state.Holder != "next" {
-		t.Errorf("the next leader does not go on: holder %q, %v", state.Holder, err)
+	err := r.statuses.writePending(t.Context(), taskKey) // writeNext: AddRateLimited
+	if got := r.task().Status.Message; got != "theirs" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestAStatusIsNotWrittenOverAnEndThatTheWatchBrought(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	l := newLive(r.task())
+	r.statuses.later(l, running("ours"))
+	l.see(r.foreign("theirs", true))
+	err := r.statuses.writePending(t.Context(), taskKey)
+	if got := r.task().Status; got.Message != "theirs" {
+		t.Errorf("%s %q, %v", got.Phase, got.Message, err)
+	}
+}
+
+func TestATaskThatIsGoneHasNoStatusThatWaits(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	if _, err := r.Reconcile(t.Context(), request()); err != nil {
+		t.Fatal(err)
+	}
+	r.gone(taskKey) // relabelled
+	if r.statuses.isPending(taskKey) {
+		t.Error("it is pending")
+	}
+}
+
+func TestAStatusThatStandsIsWrittenAgainAfterAnOlderOneInFlight(t *testing.T) {
+	var r *rig
+	var l *live
+	n, hooked := 0, false
+	r = newRig(t, countWrites(&n, func(task *v1alpha1.AgentTask) error {
+		if task.Status.Message == "parked" && !hooked {
+			hooked = true
+			r.statuses.later(l, running("working")) // what stands there just now
+		}
+		return nil
+	}), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	l = newLive(r.task())
+	if err := r.statuses.now(t.Context(), l, running("working"), ""); err != nil {
+		t.Fatal(err)
+	}
+	r.statuses.later(l, running("parked"))
+	for range 3 {
+		if err := r.statuses.writePending(t.Context(), taskKey); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.task().Status.Message; got != "working" {
+		t.Errorf("%q, though the newest that was wanted is \"working\"; pending: %d", got, len(r.statuses.pending))
+	}
+}
+
+func TestAStatusWhoseAnswerWasLostIsNoForeignOne(t *testing.T) {
+	lost := false
+	r := newRig(t, interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		err := c.SubResource(sub).Update(ctx, o, opts...)
+		if !lost {
+			lost = true
+			return errors.New("the connection broke")
+		}
+		return err
+	}}, aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	l := newLive(r.task())
+	if err := r.statuses.now(t.Context(), l, running("first"), ""); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	l.see(r.task()) // the watch
+	if err := r.statuses.now(t.Context(), l, running("second"), ""); err != nil || r.task().Status.Message != "second" {
+		t.Errorf("%q, %v", r.task().Status.Message, err)
 	}
 }

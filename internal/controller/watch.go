@@ -3,8 +3,12 @@ package controller
 import (
 	"context"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -87,7 +91,12 @@ func (r *TaskReconciler) taskEvents() handler.EventHandler {
 // confirmDeletion tells a running call of a task that is deleted. A task that no longer has the labels of --watch-label-selector
 // looks the same in the watch, but belongs to another operator now, and what runs here may end.
 func (r *TaskReconciler) confirmDeletion(l *live) {
-	if err := r.readLive(context.Background(), l); err != nil {
+	patience := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 8} // about 25 s; then the call may end by itself
+	err := retry.OnError(patience, func(err error) bool { return !apierrors.IsNotFound(err) }, func() error {
+		_, err := r.readLive(context.Background(), l)
+		return err
+	})
+	if apierrors.IsNotFound(err) {
 		l.end()
 	}
 }
