@@ -84,7 +84,7 @@ func Logs(ctx context.Context, c client.Client, namespace, name string, out io.W
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, task); err != nil {
 		return err
 	}
-	_, events, err := transcript.NewKubernetes(c).Load(ctx, transcript.RefOf(task))
+	_, events, err := transcript.Load(ctx, transcript.NewKubernetes(c), transcript.RefOf(task))
 	if err != nil {
 		return err
 	}

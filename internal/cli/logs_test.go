@@ -35,7 +35,7 @@ func TestLogsPrintWhatWasSaidOrThatNothingWas(t *testing.T) {
 		ObservedGeneration: 1, Phase: v1alpha1.PhaseCancelled, Message: "Cancelled.",
 	}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(started, fresh, unseen, bare, pruned, early).Build()
-	journal, _, err := transcript.NewKubernetes(c).Load(t.Context(), transcript.TaskRef{Namespace: "ns", Name: "started", UID: "u1"})
+	journal, _, err := transcript.Load(t.Context(), transcript.NewKubernetes(c), transcript.TaskRef{Namespace: "ns", Name: "started", UID: "u1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	}
 	task := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "report", Namespace: "ns", UID: "u1"}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(task).Build()
-	journal, _, err := transcript.NewKubernetes(c).Load(t.Context(), transcript.RefOf(task))
+	journal, _, err := transcript.Load(t.Context(), transcript.NewKubernetes(c), transcript.RefOf(task))
 	if err != nil {
 		t.Fatal(err)
 	}

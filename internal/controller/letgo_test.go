@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
 // An operator that stops says of each task whether a call may have been under way.
@@ -25,7 +26,7 @@ func TestATaskThatWaitedAtAStopIsChargedNothing(t *testing.T) {
 	}
 	r.restart()
 	r.look(1)
-	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
+	_, events, err := transcript.Load(t.Context(), r.Journals, refOf(r.task()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestASessionWhoseStateWasForgottenIsLetGoAtAStop(t *testing.T) {
 		r.restart()
 	}
 	r.look(1)
-	_, events, _ := r.Journals.Load(t.Context(), refOf(r.task()))
+	_, events, _ := transcript.Load(t.Context(), r.Journals, refOf(r.task()))
 	for _, e := range events {
 		if e.Opened != nil && e.Opened.Lost != nil {
 			t.Errorf("charged as lost: %+v", e.Opened.Lost.Usage)

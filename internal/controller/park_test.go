@@ -12,6 +12,7 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
 // full takes all slots, as calls that hang do.
@@ -64,7 +65,7 @@ func TestATaskThatWaitedForASlotPlansAnew(t *testing.T) {
 	}
 	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(false) })
 	r.look(2)
-	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
+	_, events, err := transcript.Load(t.Context(), r.Journals, refOf(r.task()))
 	if err != nil || len(events) == 0 || events[0].Opened.Input.Prompt != "Do the new thing." {
 		t.Errorf("it ran %+v, %v", events, err)
 	}

@@ -134,7 +134,7 @@ func (r *rig) write(events ...loop.Event) {
 	for i := range events {
 		events[i].Version, events[i].Seq, events[i].Time = loop.EventVersion, int64(i+1), r.clock.Now().Add(time.Duration(i-len(events))*time.Second)
 	}
-	journal, _, err := r.Journals.Load(r.Context(), refOf(r.task()))
+	journal, _, err := transcript.Load(r.Context(), r.Journals, refOf(r.task()))
 	if err == nil {
 		err = journal.Append(r.Context(), 0, events)
 	}
@@ -146,7 +146,7 @@ func (r *rig) write(events ...loop.Event) {
 // kinds are the kinds of the events in the journal.
 func (r *rig) kinds() (out []loop.EventKind) {
 	r.Helper()
-	_, events, err := r.Journals.Load(r.Context(), transcript.RefOf(r.task()))
+	_, events, err := transcript.Load(r.Context(), r.Journals, transcript.RefOf(r.task()))
 	if err != nil {
 		r.Fatal(err)
 	}

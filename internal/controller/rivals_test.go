@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
 // Two installations that watch the same task: one works, the other keeps off, and nothing is taken for a crash.
@@ -31,7 +32,7 @@ func TestTwoOperatorsOfOneTask(t *testing.T) {
 			}
 		}
 	}
-	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
+	_, events, err := transcript.Load(t.Context(), r.Journals, refOf(r.task()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestTwoOperatorsOfOneTask(t *testing.T) {
 	r.look(1)
 	r.clock.Add(rivalPatience) // the other is gone
 	r.look(1)
-	_, events, _ = r.Journals.Load(t.Context(), refOf(r.task()))
+	_, events, _ = transcript.Load(t.Context(), r.Journals, refOf(r.task()))
 	state, err := loop.Fold(events)
 	if err != nil || state.Holder != r.Holder || state.Attempts > 0 {
 		t.Errorf("holder %q after %d attempts, %v", state.Holder, state.Attempts, err)
@@ -76,7 +77,7 @@ func TestAConflictAtTheOpeningIsNoRival(t *testing.T) {
 	}
 	former.clock.Add(rivalPause)
 	next.look(1)
-	_, events, err := next.Journals.Load(t.Context(), refOf(next.task()))
+	_, events, err := transcript.Load(t.Context(), next.Journals, refOf(next.task()))
 	if err != nil || events[len(events)-1].Kind == loop.KindOpened {
 		t.Fatal(err)
 	}

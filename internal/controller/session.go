@@ -232,17 +232,14 @@ func (r *TaskReconciler) fold(ctx context.Context, s *session) error {
 	if deleted {
 		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("agenttasks").GroupResource(), s.key.Name)
 	}
-	journal, events, err := r.Journals.Load(ctx, transcript.RefOf(task))
+	state := &loop.State{}
+	journal, err := r.Journals.Read(ctx, transcript.RefOf(task), func(part []loop.Event) error { return state.Apply(part...) })
 	if err != nil {
 		return fmt.Errorf("reading the journal: %w", err)
 	}
 	// A status is written after what it tells of is in the journal.
-	if told := task.Status.Transcript; told != nil && int64(len(events)) < deref(told.Events) {
-		return fmt.Errorf("%w: of %d events, %d are left", transcript.ErrCorrupt, deref(told.Events), len(events))
-	}
-	state, err := loop.Fold(events)
-	if err != nil {
-		return fmt.Errorf("folding the journal: %w", err)
+	if told := task.Status.Transcript; told != nil && state.Seq < deref(told.Events) {
+		return fmt.Errorf("%w: of %d events, %d are left", transcript.ErrCorrupt, deref(told.Events), state.Seq)
 	}
 	if s.heldSince.IsZero() {
 		s.heldSince = r.Clock.Now()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop/looptest"
+	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
 // countWrites counts the writes of statuses, and lets hook see each before it is made.
@@ -148,7 +149,7 @@ func TestAPromptThatIsEditedAfterTheStartIsNotUsedAndThatIsTold(t *testing.T) {
 	if !strings.Contains(told, "SpecIgnored") {
 		t.Errorf("told: %q", told)
 	}
-	_, events, err := r.Journals.Load(t.Context(), refOf(r.task()))
+	_, events, err := transcript.Load(t.Context(), r.Journals, refOf(r.task()))
 	if err != nil || events[0].Opened.Input.Prompt != "First." {
 		t.Errorf("%+v, %v", events[0].Opened, err)
 	}

@@ -5,14 +5,21 @@ import (
 	"strings"
 )
 
-// A conversation is compacted once its estimated size passes this part of the context window, so that a reply still fits.
+// A conversation is compacted once its estimated size passes this part of the context window, so that a reply still fits, or once it
+// has maxConversationBytes.
 const compactAt, compactOf = 4, 5
 
 // keptTurns is how many of the last turns a compaction leaves as they are, at the most.
 const keptTurns = 3
 
 func needsCompaction(s *State, sp *Spec) bool {
-	if sp.ContextWindowTokens <= 0 || s.compactions > 0 || !canCompact(s, sp) {
+	if s.compactions > 0 || !canCompact(s, sp) {
+		return false
+	}
+	if s.heldBytes > maxConversationBytes && textBytes(s.Messages[contextStart(s, sp):]) > maxConversationBytes {
+		return true
+	}
+	if sp.ContextWindowTokens <= 0 {
 		return false
 	}
 	est := s.calibration.estimate(requestBytes(s, sp, PurposeTurn))

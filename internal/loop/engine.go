@@ -141,7 +141,7 @@ func (r *recorder) add(ev Event) {
 	if len(r.events) == 0 {
 		ev.Waited = r.s.sinceLast(ev.Time, r.sp.Waited)
 	}
-	if r.err = r.s.Apply(&ev); r.err == nil {
+	if r.err = r.s.Apply(ev); r.err == nil {
 		r.events = append(r.events, ev)
 	}
 }

@@ -65,7 +65,7 @@ func TestFoldRefusesWhatItDoesNotKnow(t *testing.T) {
 		var err error
 		for i := range events {
 			if err == nil {
-				err = s.Apply(&events[i])
+				err = s.Apply(events[i])
 			}
 		}
 		if err == nil {

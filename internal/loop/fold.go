@@ -10,19 +10,18 @@ import (
 // Fold applies events to a new state. It fails for a gap in the sequence and for events of a newer version.
 func Fold(events []Event) (*State, error) {
 	s := &State{}
-	for i := range events {
-		if err := s.apply(&events[i]); err != nil {
-			return nil, err
-		}
+	if err := s.Apply(events...); err != nil {
+		return nil, err
 	}
-	s.read()
 	return s, nil
 }
 
-// Apply folds one more event into s.
-func (s *State) Apply(e *Event) error {
-	if err := s.apply(e); err != nil {
-		return err
+// Apply folds more events into s. A long journal is folded part by part, so that no more of it is in memory than a part.
+func (s *State) Apply(events ...Event) error {
+	for i := range events {
+		if err := s.apply(&events[i]); err != nil {
+			return err
+		}
 	}
 	s.read()
 	return nil
@@ -128,8 +127,8 @@ func (s *State) applyReplied(r *ModelReplied) {
 	}
 	t.started = len(r.Reply.ToolCalls) > 0 && len(r.NeedApproval) == 0
 	t.returned = len(r.Reply.ToolCalls) == 0
-	s.Messages = append(s.Messages, Message{Role: RoleAssistant, Blocks: r.Reply.Blocks, ToolCalls: r.Reply.ToolCalls})
-	s.Log = append(s.Log, LogEntry{Text: logLine(s.Iterations, &r.Reply, texts)})
+	s.say(Message{Role: RoleAssistant, Blocks: r.Reply.Blocks, ToolCalls: r.Reply.ToolCalls})
+	s.note(LogEntry{Text: logLine(s.Iterations, &r.Reply, texts)})
 	if t.returned {
 		s.countRepeat(trace{texts: texts})
 	}
@@ -173,7 +172,7 @@ func (s *State) applyReturned(r *ToolsReturned) {
 	if r.Todo != nil {
 		s.Todo = r.Todo
 	}
-	s.Messages = append(s.Messages, Message{Role: RoleTool, ToolResults: r.Results})
+	s.say(Message{Role: RoleTool, ToolResults: r.Results})
 	t.unscanned = true
 	s.countRepeat(trace{calls: t.reply.ToolCalls, results: r.Results})
 }
@@ -183,7 +182,7 @@ func (s *State) applyNudged(n *Nudged) {
 		s.turn.over = true
 	}
 	s.chainStart = len(s.Messages)
-	s.Messages = append(s.Messages, UserText(n.Text))
+	s.say(UserText(n.Text))
 }
 
 func (s *State) applyAsked(e *Event) {
@@ -211,8 +210,8 @@ func (s *State) applyAnswered(e *Event) {
 		s.startClock(e.Time)
 	}
 	if q.Kind != QuestionApproval {
-		s.Messages = append(s.Messages, UserText(a.Text))
-		s.Log = append(s.Log, LogEntry{Text: answerEntry(q.Question, a.Text), Answer: true})
+		s.say(UserText(a.Text))
+		s.note(LogEntry{Text: answerEntry(q.Question, a.Text), Answer: true})
 		if s.turn != nil {
 			s.turn.over = true
 		}
@@ -228,6 +227,7 @@ func (s *State) applyCompacted(c *Compacted) {
 	removed := len(s.Messages) - kept
 	tail := s.Messages[removed:]
 	s.Messages = append([]Message{UserText(c.Summary)}, tail...)
+	s.heldBytes = textBytes(s.Messages)
 	if s.chainStart < removed {
 		s.chainStart = 0 // the summary stands for the chain's beginning
 	} else {

@@ -27,7 +27,7 @@ func judgeRequest(s *State, sp *Spec) *Request {
 		}
 	}
 	if len(s.Log) > 1 {
-		b.WriteString("\n\nIts turns before, one line each:\n" + strings.Join(recentLog(s.Log[:len(s.Log)-1]), "\n"))
+		b.WriteString("\n\nIts turns before, one line each:\n" + strings.Join(logLines(s.Log[:len(s.Log)-1], s.unlogged), "\n"))
 	}
 	system := judgeSystem
 	if sp.JudgeInstructions != "" {

@@ -35,7 +35,7 @@ func TestRandomEventSequences(t *testing.T) {
 		}
 		again := &loop.State{}
 		for i := range journal {
-			if err := again.Apply(&journal[i]); err != nil {
+			if err := again.Apply(journal[i]); err != nil {
 				t.Fatal(err)
 			}
 		}

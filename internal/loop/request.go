@@ -2,7 +2,6 @@ package loop
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -60,13 +59,13 @@ func conversation(s *State, sp *Spec) []Message {
 	if !sp.Fresh {
 		return append([]Message{UserText(sp.Prompt)}, s.Messages...)
 	}
-	title, log := "What was done so far, one line a turn:", s.Log
+	title, log, gone := "What was done so far, one line a turn:", s.Log, s.unlogged
 	if !sp.ProgressLog {
-		title, log = "What a human answered so far:", answers(s.Log)
+		title, log, gone.turns = "What a human answered so far:", answers(s.Log), 0
 	}
 	prompt := sp.Prompt
-	if len(log) > 0 {
-		prompt += "\n\n" + title + "\n" + strings.Join(recentLog(log), "\n")
+	if lines := logLines(log, gone); len(lines) > 0 {
+		prompt += "\n\n" + title + "\n" + strings.Join(lines, "\n")
 	}
 	return append([]Message{UserText(prompt)}, s.Messages[contextStart(s, sp):]...)
 }
@@ -81,32 +80,17 @@ func answers(log []LogEntry) (out []LogEntry) {
 	return out
 }
 
-// recentLog keeps the log that every request carries at a size that does not grow for ever: so many of the last turns, and
-// so many bytes of the last answers.
-func recentLog(log []LogEntry) []string {
-	turns, bytes := 100, 64<<10
-	lostTurns, lostAnswers := 0, 0
-	var out []string
-	for _, e := range slices.Backward(log) {
-		switch {
-		case e.Answer && (lostAnswers > 0 || len(e.Text) > bytes):
-			lostAnswers++
-		case e.Answer:
-			bytes -= len(e.Text)
-			out = append(out, e.Text)
-		case turns == 0:
-			lostTurns++
-		default:
-			turns--
-			out = append(out, e.Text)
-		}
+// logLines is the log as every request carries it: at a size that does not grow for ever.
+func logLines(log []LogEntry, gone unlogged) (lines []string) {
+	log, gone = recent(log, gone, shownTurns)
+	if gone.turns > 0 {
+		lines = append(lines, fmt.Sprintf("(%d earlier turns are left out)", gone.turns))
 	}
-	if lostAnswers > 0 {
-		out = append(out, fmt.Sprintf("(%d earlier answers are left out)", lostAnswers))
+	if gone.answers > 0 {
+		lines = append(lines, fmt.Sprintf("(%d earlier answers are left out)", gone.answers))
 	}
-	if lostTurns > 0 {
-		out = append(out, fmt.Sprintf("(%d earlier turns are left out)", lostTurns))
+	for _, e := range log {
+		lines = append(lines, e.Text)
 	}
-	slices.Reverse(out)
-	return out
+	return lines
 }

@@ -24,9 +24,9 @@ type State struct {
 	// JournalBytes is about the size of the journal, before compression: all text of its events, and what stands around it.
 	JournalBytes int64
 
-	// Messages is the conversation after the prompt. Compaction replaces its head by a summary.
+	// Messages is the conversation after the prompt, of at most maxHeldBytes. Compaction replaces its head by a summary.
 	Messages []Message
-	// Log has one line a turn, and what humans answered, for the Fresh context.
+	// Log has one line a turn, and what humans answered, for the Fresh context: as much as a request shows.
 	Log []LogEntry
 	// Todo is the agent's own list.
 	Todo []TodoItem
@@ -62,6 +62,8 @@ type State struct {
 	last        trace      // the last turn that ended, by which repeats are found
 	unread      [][]string // texts that Output was not taken from yet
 	chainStart  int        // index in Messages where the Fresh context begins
+	heldBytes   int        // of the texts in Messages
+	unlogged    unlogged   // what Log held before
 	overflowed  bool       // the provider said that the context is too long, and it was not compacted yet
 	compactions int        // compactions since the last turn
 	lastAt      time.Time  // of the last event

@@ -41,7 +41,7 @@ func TestAnAnswerInTheLogIsWholeOrSaysThatItIsCut(t *testing.T) {
 }
 
 // What every request carries does not grow for ever, but an answer does not go because turns followed it.
-func TestRecentLog(t *testing.T) {
+func TestLogLines(t *testing.T) {
 	turn, answer, long := LogEntry{Text: "turn"}, LogEntry{Text: "answer", Answer: true}, LogEntry{Text: strings.Repeat("long", 5<<10), Answer: true}
 	log := func(parts ...[]LogEntry) []LogEntry { return slices.Concat(parts...) }
 	some := func(e LogEntry, n int) []LogEntry { return slices.Repeat([]LogEntry{e}, n) }
@@ -59,12 +59,22 @@ func TestRecentLog(t *testing.T) {
 		"both":                          {log(some(long, 5), some(turn, 101)), 105, "(1 earlier turns are left out)"},
 		"answers do not push out turns": {log(some(turn, 100), some(long, 5)), 104, "(2 earlier answers are left out)"},
 	} {
-		got := recentLog(c.log)
+		got := logLines(c.log, unlogged{})
+		var s State
+		for _, e := range slices.Concat(some(turn, 2000), c.log) { // folded one by one, all but the last are let go meanwhile
+			s.note(e)
+		}
+		if held := len(s.Log); held > 1000 {
+			t.Errorf("%s: %d entries are held", name, held)
+		}
+		if want, got := logLines(slices.Concat(some(turn, 2000), c.log), unlogged{}), logLines(s.Log, s.unlogged); !slices.Equal(got, want) {
+			t.Errorf("%s: folded one by one, it is %.80q, want %.80q", name, got, want)
+		}
 		if len(got) != c.lines || len(got) > 0 && got[0] != c.first {
 			t.Errorf("%s: %d lines, want %d; the first is %.40q, want %q", name, len(got), c.lines, slices.Concat(got, []string{""})[0], c.first)
 		}
 	}
-	if got := recentLog(log(some(answer, 1), some(turn, 101))); got[1] != "answer" || got[2] != "turn" {
+	if got := logLines(log(some(answer, 1), some(turn, 101)), unlogged{}); got[1] != "answer" || got[2] != "turn" {
 		t.Errorf("the order is %q", got[:3])
 	}
 }

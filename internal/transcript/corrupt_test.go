@@ -74,7 +74,7 @@ func TestDamageIsAnErrorThatNamesTheSegment(t *testing.T) {
 			if err := c.Update(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			_, _, err := transcript.NewKubernetes(c).Load(t.Context(), ref)
+			_, _, err := transcript.Load(t.Context(), transcript.NewKubernetes(c), ref)
 			if !errors.Is(err, tc.want) {
 				t.Fatalf("want %q, got %v", tc.want, err)
 			}

@@ -57,7 +57,7 @@ func TestEndlessChangeOfMetadataIsNoConflictEither(t *testing.T) {
 func TestLostAnswerThenChangeOfMetadata(t *testing.T) {
 	c := fakeClient(t)
 	store := transcripttest.NewKubernetes(c)
-	j, _, err := store.Load(t.Context(), ref)
+	j, _, err := transcript.Load(t.Context(), store, ref)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -28,38 +29,52 @@ func NewKubernetes(c client.Client) Store { return &kubernetes{c} }
 // one of them gets it.
 func segmentName(ref TaskRef, index int32) string { return fmt.Sprintf("%s-%05d", ref.UID, index) }
 
-// Load implements Store. It asks for one segment after the other by name, which is a consistent read of each; a list would
+// Read implements Store. It asks for one segment after the other by name, which is a consistent read of each; a list would
 // be one call, but of up to every byte of a long journal at once.
-func (k *kubernetes) Load(ctx context.Context, ref TaskRef) (Journal, []loop.Event, error) {
+func (k *kubernetes) Read(ctx context.Context, ref TaskRef, each func([]loop.Event) error) (Journal, error) {
 	j := &kubernetesJournal{c: k.c, ref: ref, index: -1}
-	var events []loop.Event
-	start := 0 // of the last segment, in events
 	for {
 		next, err := k.read(ctx, ref, j.index+1)
 		if apierrors.IsNotFound(err) {
-			return j, events, nil
+			return j, nil
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if j.index >= 0 && !j.closed {
 			// Only a closed segment has a successor: this one got its last events after it was read.
-			last, err := k.read(ctx, ref, j.index)
-			if err != nil {
-				return nil, nil, err
+			if err := k.readRest(ctx, j, each); err != nil {
+				return nil, err
 			}
-			events = append(events[:start], last.events...)
-			j.index--
-			j.bytes -= int64(len(j.segment.Segment.Data))
-			j.moveTo(last.object, last.plain, int64(len(events)))
 		}
-		if first := next.object.Segment.FirstSeq; first != int64(len(events))+1 {
-			return nil, nil, fmt.Errorf("segment %s/%s: %w: it begins with event %d, due is %d", ref.Namespace, next.object.Name, ErrCorrupt, first, len(events)+1)
+		if first := next.object.Segment.FirstSeq; first != j.seq+1 {
+			return nil, fmt.Errorf("segment %s/%s: %w: it begins with event %d, due is %d", ref.Namespace, next.object.Name, ErrCorrupt, first, j.seq+1)
 		}
-		start = len(events)
-		events = append(events, next.events...)
-		j.moveTo(next.object, next.plain, int64(len(events)))
+		if err := each(next.events); err != nil {
+			return nil, err
+		}
+		j.moveTo(next.object, next.plain, j.seq+int64(len(next.events)))
 	}
+}
+
+// readRest reads the journal's last segment again, and gives each what has come since.
+func (k *kubernetes) readRest(ctx context.Context, j *kubernetesJournal, each func([]loop.Event) error) error {
+	last, err := k.read(ctx, j.ref, j.index)
+	if err != nil {
+		return err
+	}
+	s := &last.object.Segment
+	if s.FirstSeq != j.segment.Segment.FirstSeq || !bytes.HasPrefix(s.Data, j.segment.Segment.Data) {
+		return fmt.Errorf("segment %s/%s: %w: what it held was written over", j.ref.Namespace, last.object.Name, ErrCorrupt)
+	}
+	known := j.seq + 1 - s.FirstSeq
+	if err := each(last.events[known:]); err != nil {
+		return err
+	}
+	j.index--
+	j.bytes -= int64(len(j.segment.Segment.Data))
+	j.moveTo(last.object, last.plain, s.LastSeq)
+	return nil
 }
 
 // segment is one that was read and found sound by itself.

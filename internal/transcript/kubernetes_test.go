@@ -40,7 +40,7 @@ func twoLarge(seq int64) []loop.Event { return []loop.Event{large(seq), large(se
 
 func load(t *testing.T, c client.Client) (transcript.Journal, []loop.Event) {
 	t.Helper()
-	j, events, err := transcript.NewKubernetes(c).Load(t.Context(), ref)
+	j, events, err := transcript.Load(t.Context(), transcript.NewKubernetes(c), ref)
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}
@@ -126,7 +126,7 @@ func TestAppendIsOneWriteAndNoRead(t *testing.T) {
 func TestOnlyTheLastSegmentIsOpen(t *testing.T) {
 	c := fakeClient(t)
 	store := transcripttest.NewKubernetes(c)
-	j, _, err := store.Load(t.Context(), ref)
+	j, _, err := transcript.Load(t.Context(), store, ref)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,22 +60,25 @@ func (m *Memory) task(ref TaskRef) *memoryTask {
 	return t
 }
 
-// Load implements Store.
-func (m *Memory) Load(_ context.Context, ref TaskRef) (Journal, []loop.Event, error) {
+// Read implements Store.
+func (m *Memory) Read(_ context.Context, ref TaskRef, each func([]loop.Event) error) (Journal, error) {
 	m.mu.Lock()
 	t := m.task(ref)
 	plain := slices.Clone(t.plain)
 	m.mu.Unlock()
 
-	var events []loop.Event
+	j := &memoryJournal{m: m, task: t, bytes: len(plain)}
 	for line := range bytes.Lines(plain) {
 		e, err := decode(line)
-		if err != nil {
-			return nil, nil, err
+		if err == nil {
+			err = each([]loop.Event{e})
 		}
-		events = append(events, e)
+		if err != nil {
+			return nil, err
+		}
+		j.seq++
 	}
-	return &memoryJournal{m: m, task: t, seq: int64(len(events)), bytes: len(plain)}, events, nil
+	return j, nil
 }
 
 type memoryJournal struct {

@@ -50,9 +50,21 @@ type Stats struct {
 
 // Store opens journals.
 type Store interface {
-	// Load reads the whole journal of a task, live from the store and never from a cache, and returns a Journal
-	// positioned at its end. A task that has none yet gets an empty one; nothing is written.
-	Load(ctx context.Context, ref TaskRef) (Journal, []loop.Event, error)
+	// Read reads the whole journal of a task, live from the store and never from a cache, and returns a Journal positioned at its
+	// end. It gives the events to each, in order and without a gap, part by part: a part comes from at most 1.5 MiB of JSON, so a
+	// long journal need not be in memory. An error of each ends the read. A task that has no journal yet gets an empty one;
+	// nothing is written.
+	Read(ctx context.Context, ref TaskRef, each func([]loop.Event) error) (Journal, error)
+}
+
+// Load is Read of a journal that is short enough to be held.
+func Load(ctx context.Context, s Store, ref TaskRef) (Journal, []loop.Event, error) {
+	var events []loop.Event
+	j, err := s.Read(ctx, ref, func(part []loop.Event) error {
+		events = append(events, part...)
+		return nil
+	})
+	return j, events, err
 }
 
 // Journal is the end of one task's journal, as far as its holder knows. One goroutine uses it at a time.

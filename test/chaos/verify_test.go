@@ -79,7 +79,7 @@ func verify(t *testing.T, c *harness.Cluster, chat *fakechat.Server, e *effects)
 			t.Errorf("%s: %d iterations, the script has %d", task.Name, *st.Iterations, *turns)
 		}
 		iterations += int(*st.Iterations)
-		_, events, err := store.Load(ctx, transcript.RefOf(task))
+		_, events, err := transcript.Load(ctx, store, transcript.RefOf(task))
 		if err != nil {
 			t.Errorf("%s: %v", task.Name, err)
 			continue

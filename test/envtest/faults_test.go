@@ -77,7 +77,7 @@ func (f *fixture) count(task *v1alpha1.AgentTask, kind loop.EventKind) int {
 
 func (f *fixture) events(task *v1alpha1.AgentTask) []loop.Event {
 	f.Helper()
-	_, events, err := transcript.NewKubernetes(kube).Load(f.ctx, transcript.RefOf(task))
+	_, events, err := transcript.Load(f.ctx, transcript.NewKubernetes(kube), transcript.RefOf(task))
 	f.must(err)
 	return events
 }

@@ -146,7 +146,7 @@ func (r *rig) get(name string) *v1alpha1.AgentTask {
 // events are a task's journal.
 func (r *rig) events(name string) []loop.Event {
 	r.Helper()
-	_, events, err := transcript.NewKubernetes(r.cluster.Client).Load(r.ctx, transcript.RefOf(r.get(name)))
+	_, events, err := transcript.Load(r.ctx, transcript.NewKubernetes(r.cluster.Client), transcript.RefOf(r.get(name)))
 	r.must(err)
 	return events
 }

@@ -138,7 +138,7 @@ func writeMany(t *testing.T, s Store) {
 	for range 8 {
 		ref := newTask(t)
 		wg.Go(func() {
-			j, _, err := s.Load(t.Context(), ref)
+			j, _, err := transcript.Load(t.Context(), s, ref)
 			if err != nil {
 				t.Error(err)
 				return
@@ -149,7 +149,7 @@ func writeMany(t *testing.T, s Store) {
 					return
 				}
 			}
-			if _, events, err := s.Load(t.Context(), ref); err != nil || len(events) != 12 {
+			if _, events, err := transcript.Load(t.Context(), s, ref); err != nil || len(events) != 12 {
 				t.Errorf("%d events came back of 12: %v", len(events), err)
 			}
 		})
@@ -162,7 +162,7 @@ func readWhileWriting(t *testing.T, s Store) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		j, _, err := s.Load(t.Context(), ref)
+		j, _, err := transcript.Load(t.Context(), s, ref)
 		for seq := int64(0); seq < 60 && err == nil; seq++ {
 			err = j.Append(t.Context(), seq, []loop.Event{reply(seq+1, noise(3000))})
 		}
@@ -176,7 +176,7 @@ func readWhileWriting(t *testing.T, s Store) {
 			writing = false // and read one last time
 		default:
 		}
-		_, events, err := s.Load(t.Context(), ref)
+		_, events, err := transcript.Load(t.Context(), s, ref)
 		if err != nil {
 			t.Errorf("load while another writes: %v", err)
 			break

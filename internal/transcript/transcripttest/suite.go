@@ -73,7 +73,7 @@ type writer struct {
 // open loads a journal.
 func open(t *testing.T, s Store, ref transcript.TaskRef) *writer {
 	t.Helper()
-	j, events, err := s.Load(t.Context(), ref)
+	j, events, err := transcript.Load(t.Context(), s, ref)
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}
@@ -111,7 +111,7 @@ func (w *writer) add(texts ...string) {
 // verify loads the journal anew and holds it against what the writer knows: its events, and the journal's stats.
 func (w *writer) verify() {
 	w.t.Helper()
-	j, events, err := w.store.Load(w.t.Context(), w.ref)
+	j, events, err := transcript.Load(w.t.Context(), w.store, w.ref)
 	if err != nil {
 		w.t.Fatalf("load: %v", err)
 	}

@@ -251,7 +251,7 @@ func (p *player) arm() { p.armed = p.op.wire.arm(p.namespace) }
 // state is what the task's journal says.
 func (p *player) state() *loop.State {
 	p.Helper()
-	_, events, err := transcript.NewKubernetes(kube).Load(p.ctx, p.uid)
+	_, events, err := transcript.Load(p.ctx, transcript.NewKubernetes(kube), p.uid)
 	p.must(err)
 	s, err := loop.Fold(events)
 	p.must(err)
