@@ -26,12 +26,7 @@ const (
 func (r *TaskReconciler) report(ctx context.Context, s *session, out outcome) (reconcile.Result, error) {
 	switch {
 	case errors.Is(out.err, transcript.ErrConflict):
-		if s.kept { // else it may be the last append of a former leader
-			r.rivals.lost(s, r.Clock.Now())
-		}
-		r.sessions.drop(s.key)
-		r.statuses.drop(s.key)
-		return again(rivalPause), nil
+		return r.lost(s, rivalPause), nil
 	case errors.Is(out.err, transcript.ErrGone):
 		// With the task, as a rule. If the task is still there, the next look finds that its journal is not.
 		r.sessions.drop(s.key)
@@ -55,15 +50,24 @@ func (r *TaskReconciler) report(ctx context.Context, s *session, out outcome) (r
 		case errors.Is(err, errUnseenInput):
 			return again(time.Nanosecond), nil
 		case errors.Is(err, errForeignStatus):
-			r.sessions.drop(s.key) // so that it is seen before it is written over
-		}
-		if apierrors.IsRequestEntityTooLargeError(err) {
+			return r.lost(s, time.Second), nil
+		case apierrors.IsRequestEntityTooLargeError(err):
 			return r.tooLarge(ctx, s), nil
 		}
 		return reconcile.Result{}, err
 	}
 	r.warn(s, out.plan)
 	return r.next(s, out), nil
+}
+
+// lost lets go of a task that another has written to. Whether that one holds it now shows in the journal, at the next look.
+func (r *TaskReconciler) lost(s *session, after time.Duration) reconcile.Result {
+	if s.kept { // else it may be the last write of a former leader
+		r.rivals.lost(s, r.Clock.Now())
+	}
+	r.sessions.drop(s.key)
+	r.statuses.drop(s.key)
+	return again(after)
 }
 
 // tell writes the status of what the session's journal says, or leaves it for later.

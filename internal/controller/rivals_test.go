@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -100,5 +101,24 @@ func TestATaskCreatedAnewHasNoRival(t *testing.T) {
 	r.clock.Add(time.Second)
 	if task := r.look(1); !task.Finished() {
 		t.Errorf("%s %q", task.Status.Phase, task.Status.Message)
+	}
+}
+
+// Whoever finds a status that another wrote looks at the journal before anything else, and leaves the task to its new holder.
+func TestAForeignStatusIsNoReasonToTakeATaskBack(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(0)) }))
+	other := &rig{T: t, TaskReconciler: NewTaskReconciler(r.Options, r.Client, r.Live, r.Recorder), clock: r.clock, events: r.events, kube: r.kube}
+	other.Holder = "other"
+	r.look(1)
+	r.clock.Add(time.Second)
+	other.look(1)
+	if err := r.statuses.now(t.Context(), r.session().live, running("ours"), ""); !errors.Is(err, errForeignStatus) {
+		t.Fatal(err)
+	}
+	s := r.session()
+	r.lost(s, 0)
+	r.look(1)
+	if kinds := r.kinds(); kinds[len(kinds)-1] == loop.KindOpened {
+		t.Errorf("it was taken back: %v", kinds)
 	}
 }
