@@ -37,6 +37,8 @@ type config struct {
 	leaseDuration, renewDeadline     time.Duration
 	retryPeriod                      time.Duration
 	showVersion                      bool
+	// memory is what the process may take, in bytes; 0 for no limit.
+	memory int64
 }
 
 // inCluster tells whether the manager runs in a pod.
@@ -84,7 +86,7 @@ func (c *config) controllerOptions() (o controller.Options, err error) {
 	}
 	o = controller.Options{
 		Holder: holder(), MaxConcurrentTurns: c.maxConcurrentTurns, StatusInterval: c.statusInterval,
-		MaxTurnAttempts: c.turnAttempts, ShutdownGrace: c.shutdownGrace, MaxCallTimeout: c.maxCallTimeout, Guard: &egress.Guard{DenyLoopback: c.denyLoopback},
+		MaxTurnAttempts: c.turnAttempts, ShutdownGrace: c.shutdownGrace, MaxCallTimeout: c.maxCallTimeout, Memory: c.memory, Guard: &egress.Guard{DenyLoopback: c.denyLoopback},
 	}
 	if o.MaxJournalBytes, err = c.journalBytes(); err != nil {
 		return o, err

@@ -16,7 +16,6 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
 	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
-	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 
 // Set by the build.
@@ -35,7 +34,7 @@ func main() {
 		fmt.Printf("agenttask-operator %s (%s)\n", version, commit)
 		return
 	}
-	limitMemory()
+	c.memory = limitMemory()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&zapOptions)))
 	if err := run(ctrl.SetupSignalHandler(), &c); err != nil {
 		ctrl.Log.Error(err, "The operator stops")
@@ -48,7 +47,7 @@ func run(ctx context.Context, c *config) error {
 	if err != nil {
 		return err
 	}
-	options.Tools, options.Metrics = mcp.NewPool(), telemetry.NewMetrics(metrics.Registry)
+	options.Tools, options.Metrics = controller.NewToolPool(c.memory), telemetry.NewMetrics(metrics.Registry)
 	traces, err := telemetry.NewProvider(ctx, version)
 	if err != nil {
 		return err

@@ -57,6 +57,7 @@ func TestEverythingOfAnAgentModelReachesItsClient(t *testing.T) {
 			StopSequences: []string{"END"}, MaxOutputTokens: 100, ReasoningEffort: "low",
 		},
 	}
+	got.Room = nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -122,7 +123,7 @@ func TestEverythingOfAnAgentToolsetReachesItsSession(t *testing.T) {
 	}
 	got.HTTP = nil
 	want := mcp.Config{
-		Name: "ops", URL: "https://tools.example.com/mcp", Transport: "SSE", Allow: []string{"a*"}, Deny: []string{"ab"},
+		Name: "ops", Namespace: "ns", URL: "https://tools.example.com/mcp", Transport: "SSE", Allow: []string{"a*"}, Deny: []string{"ab"},
 		RequireApproval: "Destructive", ApprovalTools: []string{"ac"}, TrustAnnotations: true, CallTimeout: time.Minute, MaxResultBytes: 5000,
 		Headers: map[string]string{"X-Plain": "plain", "Authorization": "Bearer key"},
 	}

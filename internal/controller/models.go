@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/anthropic"
@@ -47,6 +48,8 @@ type Models struct {
 	tracer *telemetry.Tracer
 	// MaxCallTimeout is the longest that an object may let one call take; 0 means DefaultMaxCallTimeout.
 	MaxCallTimeout time.Duration
+	// replies is the memory for large replies, nil for no bound. A reply takes some four times as much until it is decoded.
+	replies *fairshare.Bytes
 
 	mu          sync.Mutex
 	shared      map[types.UID]*sharedModel

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/scripted"
@@ -20,7 +21,7 @@ import (
 func (m *Models) config(ctx context.Context, object *v1alpha1.AgentModel) (model.Config, error) {
 	sp := &object.Spec
 	cfg := model.Config{
-		Model: sp.Model, Endpoint: sp.Endpoint, Query: sp.Query, RequestTimeout: m.callTimeout(sp.RequestTimeout, defaultRequestTimeout),
+		Room: m.roomOf(object.Namespace), Model: sp.Model, Endpoint: sp.Endpoint, Query: sp.Query, RequestTimeout: m.callTimeout(sp.RequestTimeout, defaultRequestTimeout),
 	}
 	if sp.Endpoint != "" {
 		if err := m.guard.CheckURL(sp.Endpoint); err != nil {
@@ -39,6 +40,22 @@ func (m *Models) config(ctx context.Context, object *v1alpha1.AgentModel) (model
 	}
 	cfg.Headers, err = m.headers(ctx, object.Namespace, sp.Headers)
 	return cfg, err
+}
+
+// replyRoom is a namespace's part of the memory for large replies.
+type replyRoom struct {
+	bytes     *fairshare.Bytes
+	namespace string
+}
+
+func (r replyRoom) Take(n int64) bool { return r.bytes.Take(r.namespace, n) }
+func (r replyRoom) Give(n int64)      { r.bytes.Give(r.namespace, n) }
+
+func (m *Models) roomOf(namespace string) model.Room {
+	if m.replies == nil {
+		return nil
+	}
+	return replyRoom{m.replies, namespace}
 }
 
 // callTimeout is a time that an object lets a call take, or its default, within what the operator allows.

@@ -177,61 +177,12 @@ func TestATaskThatIsGoneHoldsNoPlace(t *testing.T) {
 	}
 }
 
-// A task that kills its operator takes down all that are in mid-call. The last try of each is made beside no other's, so the one that
-// kills it again is the one that is given up.
-func TestTheLastTryOfATurnIsMadeBesideNoOther(t *testing.T) {
-	for name, tc := range map[string]struct {
-		crashes int
-		waits   bool
-	}{
-		"after one crash":   {1, false},
-		"after two crashes": {2, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
-			var journal []loop.Event
-			for range tc.crashes {
-				journal = append(journal, opened())
-			}
-			r.write(journal...)
-			other := r.lastTries.Take(types.NamespacedName{Namespace: "other", Name: "culprit"}, fairshare.Group{})
-			r.look(1)
-			if waits := len(r.kinds()) == tc.crashes; waits != tc.waits {
-				t.Fatalf("waits %v, want %v: journal %v", waits, tc.waits, r.kinds())
-			}
-			other.Release()
-			if task := r.look(1); task.Status.ExitReason != v1alpha1.ExitCompleted {
-				t.Errorf("it is %s/%s %q", task.Status.Phase, task.Status.ExitReason, task.Status.Message)
-			}
-			if s := r.lastTries.Stats(); s.Running+s.Held > 0 {
-				t.Errorf("the place is not given back: %+v", s)
-			}
-		})
-	}
-}
-
 // Messages that name what moves would be written again and again.
 func TestTheMessageOfAParkedTaskNamesNoNumberThatMoves(t *testing.T) {
-	for _, w := range []*Waiting{parked, parkedForModel} {
+	for _, w := range []*Waiting{parked, parkedForModel, parkedForMemory, parkedAsSuspect} {
 		if strings.ContainsAny(w.Message, "0123456789") {
 			t.Errorf("%q", w.Message)
 		}
-	}
-}
-
-func TestATaskThatWaitsForItsLastTryHoldsNoSlot(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
-	r.write(opened(), opened())
-	hanging := r.full()
-	r.look(1) // it takes the last try, and waits for a slot
-	culprit := r.lastTries.Take(types.NamespacedName{Namespace: "other", Name: "culprit"}, fairshare.Group{})
-	if culprit == nil {
-		t.Fatal("no place")
-	}
-	free(hanging) // a slot is held for it
-	r.look(1)     // woken, it waits for the last try
-	if s := r.slots.Stats(); s.Held+s.Running > 0 {
-		t.Errorf("a task that waits for another's call holds a slot: %+v", s)
 	}
 }
 
@@ -265,5 +216,29 @@ func TestATicketThatIsNotUsedIsGivenBack(t *testing.T) {
 	}
 	if _, wait := run.p.model.limiter.Take("another", 1); wait != nil {
 		t.Errorf("no call was made, but another waits %v: %s", wait.After, wait.Detail)
+	}
+}
+
+// A conversation takes memory while it is in a call, so the long ones go one after the other where there is room for no more. What
+// needs no call goes on.
+func TestALongConversationWaitsForMemory(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, answers("Going on.", "TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
+	long := replied(strings.Repeat("long ", 20<<10))
+	r.write(opened(), long, loop.Event{Kind: loop.KindNudged, Nudged: &loop.Nudged{Text: "Go on."}})
+	other := types.NamespacedName{Namespace: "ns", Name: "other"}
+	r.room.Take(other, "ns", r.memory())
+	task := r.look(1)
+	if c := condition(task, v1alpha1.ConditionReconciling); c.Reason != "WaitingForMemory" || r.slots.Stats().Running+r.slots.Stats().Held > 0 {
+		t.Fatalf("%+v, slots %+v", c, r.slots.Stats())
+	}
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(true) })
+	if task := r.look(1); task.Status.Phase != v1alpha1.PhaseSuspended {
+		t.Errorf("suspended, it is %s", task.Status.Phase)
+	}
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = nil })
+	r.look(1)
+	r.room.Leave(other)
+	if task := r.look(2); task.Status.ExitReason != v1alpha1.ExitCompleted || r.room.Used() != 0 {
+		t.Errorf("%s/%s %q, %d bytes are taken", task.Status.Phase, task.Status.ExitReason, task.Status.Message, r.room.Used())
 	}
 }

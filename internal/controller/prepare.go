@@ -17,6 +17,10 @@ var parked = &Waiting{Reason: "WaitingForSlot", Own: true, Message: "The task wa
 
 var parkedForModel = &Waiting{Reason: "WaitingForModel", Own: true, Message: "The task waits for its AgentModel: as many calls run as spec.limits.maxConcurrent allows. It goes on by itself."}
 
+var parkedForMemory = &Waiting{Reason: "WaitingForMemory", Own: true, Message: "The task waits for memory of the operator: its conversation is long, and so are others that are in calls. It goes on by itself."}
+
+var parkedAsSuspect = &Waiting{Reason: "WaitingForRetry", Own: true, Message: "The operator stopped several times while this task's turn ran. Such turns are tried again a few at a time. It goes on by itself."}
+
 // prepare gets what the next call needs, one thing after the other, and never waits for what others hold. False: something new is
 // known, so what is due is to be decided anew, or the task has to wait.
 func (t *run) prepare(next loop.Action) (ready bool) {
@@ -26,10 +30,10 @@ func (t *run) prepare(next loop.Action) (ready bool) {
 	case p.model == nil:
 		t.resolve(t.resolveModels)
 		return false
-	case !t.takeLastTry(), !t.takeSlot(next):
+	case !t.mayTry(), !t.takeRoom(), !t.takeSlot(next):
 		return false
 	case p.tools == nil && len(task.Spec.Toolsets) > 0:
-		t.resolve(t.resolveTools)
+		t.resolve(t.resolveTools) // then the room that is needed is known
 		return false
 	}
 	return next.Kind != loop.ActionCallModel || t.takeTicket(next)
@@ -60,21 +64,37 @@ func (t *run) resolve(by func(context.Context, *plan) error) {
 	}
 }
 
-// takeLastTry takes the one place for turns that have ended in so many crashes that one more is the last. A task in such a turn beside
-// the one that causes the crashes would be given up with it.
-func (t *run) takeLastTry() bool {
+// mayTry tells whether a turn that was under way at the operator's last crashes may be tried now.
+func (t *run) mayTry() bool {
 	crashes := t.s.state.Attempts
 	if s := t.s.state; !t.s.opened && s.Started() && !s.Released {
 		crashes++ // opening it counts
 	}
-	if t.lastTry != nil || t.MaxTurnAttempts < 2 || crashes < t.MaxTurnAttempts-1 {
+	if crashes < firstSuspects {
 		return true
 	}
-	if t.lastTry = t.lastTries.Take(t.s.key, fairshare.Group{}); t.lastTry == nil {
-		t.waiting = parked
-		t.slots.Leave(t.s.key) // one that is held for it would be idle meanwhile
+	admitted, alone := t.suspects.take(t.s.key, crashes)
+	if t.alone = alone; !admitted {
+		t.waiting = parkedAsSuspect
+		t.slots.Leave(t.s.key) // what is held for it would be idle meanwhile
+		t.room.Leave(t.s.key)
 	}
-	return t.lastTry != nil
+	return admitted
+}
+
+// A call holds a conversation some callCopies times: folded, as the provider's structures, and as the body of the request. Less than
+// smallCall bytes are not counted: for that much of each call that --max-concurrent-turns allows there is memory anyway.
+const callCopies, smallCall = 4, 256 << 10
+
+// takeRoom takes the memory that the next call needs. Without it the task is parked: the room wakes it.
+func (t *run) takeRoom() bool {
+	need := callCopies * (t.s.state.HeldBytes() + t.s.toolBytes)
+	if need <= smallCall || t.room.Take(t.s.key, t.s.key.Namespace, need) {
+		return true
+	}
+	t.waiting = parkedForMemory
+	t.slots.Leave(t.s.key)
+	return false
 }
 
 // takeSlot takes a slot of the model that is to be called, unless the run has it. Without one the task is parked: the slots wake it.
@@ -152,5 +172,6 @@ func (s *session) waits(own bool, now time.Time) {
 func (r *TaskReconciler) leave(key types.NamespacedName) {
 	r.slots.Leave(key)
 	r.loads.Leave(key)
-	r.lastTries.Leave(key)
+	r.room.Leave(key)
+	r.suspects.leave(key)
 }

@@ -159,7 +159,13 @@ func (out *outcome) idle() bool {
 }
 
 // parked tells that the task is woken when its turn comes.
-func (out *outcome) parked() bool { return out.waiting == parked || out.waiting == parkedForModel }
+func (out *outcome) parked() bool {
+	switch out.waiting {
+	case parked, parkedForModel, parkedForMemory, parkedAsSuspect:
+		return true
+	}
+	return false
+}
 
 // waitsForUs tells that the task waits for our own slots and limits, or for its next turn, which is no running time.
 func (out *outcome) waitsForUs() bool {

@@ -42,8 +42,8 @@ type run struct {
 	// slot and ticket are what the next call needs, nil without.
 	slot  *fairshare.Slot
 	group fairshare.Group
-	// lastTry is the place of a turn that may end in one more crash, nil without.
-	lastTry *fairshare.Slot
+	// alone: the turn ended in crashes, and none of the others that did runs beside it.
+	alone bool
 	// rated: the task waits for its turn in a model's rates.
 	rated   bool
 	ticket  *limit.Ticket
@@ -99,10 +99,11 @@ func (t *run) end() {
 	if t.ticket != nil {
 		t.ticket.Cancel()
 	}
-	for _, place := range []*fairshare.Slot{t.slot, t.lastTry} {
-		if place != nil {
-			place.Release()
-		}
+	if t.slot != nil {
+		t.slot.Release()
+	}
+	if t.waiting != parkedAsSuspect {
+		t.suspects.leave(t.s.key)
 	}
 	if !t.rated && (t.waiting == nil || !t.waiting.Own) {
 		t.s.leaveRate()
@@ -192,7 +193,7 @@ func (t *run) settle() (loop.Action, error) {
 
 // open takes the journal over. What the task begins with then comes from the journal alone.
 func (t *run) open() (loop.Action, error) {
-	o := loop.Opened{Holder: t.Holder, Rival: t.rivals.met(t.s)}
+	o := loop.Opened{Holder: t.Holder, Rival: t.rivals.met(t.s), Alone: t.alone}
 	if t.p.model != nil {
 		o.Input = &loop.Input{Model: t.p.model.identity()}
 	}

@@ -111,7 +111,7 @@ func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HT
 func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id string, cfg mcp.Config, err error) {
 	sp := &set.Spec
 	cfg = mcp.Config{
-		Name: set.Name, URL: sp.URL, Transport: mcp.Transport(sp.Transport),
+		Name: set.Name, Namespace: set.Namespace, URL: sp.URL, Transport: mcp.Transport(sp.Transport),
 		Allow: sp.Allow, Deny: sp.Deny, RequireApproval: mcp.ApprovalPolicy(sp.RequireApproval), ApprovalTools: sp.ApprovalTools,
 		TrustAnnotations: deref(sp.TrustAnnotations), CallTimeout: m.callTimeout(sp.CallTimeout, mcp.DefaultCallTimeout), MaxResultBytes: int(deref(sp.MaxResultBytes)),
 	}

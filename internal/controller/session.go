@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// maxHeldBytes bounds the journals, by their uncompressed size, of tasks that nothing runs for just now but whose folded state is
-	// kept. What is beyond it is folded again when its turn comes.
+	// maxHeldBytes bounds the conversations of tasks that nothing runs for just now but whose folded state is kept. What is beyond it
+	// is folded again when its turn comes.
 	maxHeldBytes = 64 << 20
-	// loadsAtOnce bounds the journals that are read and folded at once.
-	loadsAtOnce = 16
+	// loadsAtOnce bounds the journals that are read and folded at once. Each takes up to some 12 MiB meanwhile.
+	loadsAtOnce = 8
 )
 
 // session is what this process holds of one task: its newest version, its journal, folded, and what is not yet written of it.
@@ -51,6 +51,8 @@ type session struct {
 	rate *limit.Limiter
 	// answered: the last that happened is a person's answer, so the task goes before those that run on by themselves.
 	answered bool
+	// toolBytes is what the definitions of its tools take, once they were looked up.
+	toolBytes int64
 	// failed is why the task is to be ended, once its journal can be read; empty for nothing.
 	failed string
 	// heldSince is when this process began to hold the task.
@@ -135,7 +137,7 @@ func (ss *sessions) rest(s *session, idle bool) (closing bool) {
 	case idle:
 		ss.remove(s)
 	case s.state != nil:
-		s.held = s.state.JournalBytes + 4096
+		s.held = s.state.HeldBytes() + 4096
 		s.place = ss.resting.PushFront(s)
 		ss.held += s.held
 	}

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,19 +16,22 @@ func numbered(i int) *v1alpha1.AgentTask {
 	return &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), ResourceVersion: "1"}}
 }
 
+// stateOf is a state of that size.
+func stateOf(bytes int) *loop.State { return &loop.State{Output: strings.Repeat("x", bytes)} }
+
 func TestWhatIsHeldOfTasksThatNothingRunsForIsBounded(t *testing.T) {
 	const each, tasks = 1 << 20, 200
 	var ss sessions
 	for i := range tasks {
 		s := ss.of(numbered(i))
-		s.state = &loop.State{JournalBytes: each}
+		s.state = stateOf(each)
 		ss.rest(s, false)
 	}
 	held := int64(0)
 	for i := range tasks {
 		s := ss.of(numbered(i))
 		if s.state != nil {
-			held += s.state.JournalBytes
+			held += s.state.HeldBytes()
 		} else if i >= tasks-maxHeldBytes/each/2 {
 			t.Fatalf("task %d is let go before those that rest longer", i)
 		}
@@ -43,12 +47,12 @@ func TestWhatIsHeldOfTasksThatNothingRunsForIsBounded(t *testing.T) {
 func TestASessionThatIsBusyOrHoldsUnsavedEventsIsKept(t *testing.T) {
 	var ss sessions
 	busy, unsaved := ss.of(numbered(1)), ss.of(numbered(2))
-	busy.state, unsaved.state = &loop.State{JournalBytes: maxHeldBytes}, &loop.State{JournalBytes: maxHeldBytes}
+	busy.state, unsaved.state = stateOf(maxHeldBytes), stateOf(maxHeldBytes)
 	unsaved.unsaved = []loop.Event{{Seq: 1}}
 	ss.rest(unsaved, true)
 	for i := range 3 {
 		s := ss.of(numbered(10 + i))
-		s.state = &loop.State{JournalBytes: maxHeldBytes}
+		s.state = stateOf(maxHeldBytes)
 		ss.rest(s, false)
 	}
 	if busy.state == nil {
@@ -62,7 +66,7 @@ func TestASessionThatIsBusyOrHoldsUnsavedEventsIsKept(t *testing.T) {
 func TestAnIdleTaskIsLetGo(t *testing.T) {
 	var ss sessions
 	s := ss.of(numbered(1))
-	s.state = &loop.State{JournalBytes: 1}
+	s.state = stateOf(1)
 	ss.rest(s, true)
 	if len(ss.byName) != 0 || ss.held != 0 {
 		t.Errorf("%d sessions, %d bytes are left", len(ss.byName), ss.held)

@@ -2,6 +2,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -36,12 +37,14 @@ type Options struct {
 	MaxCallTimeout time.Duration
 	// StatusInterval is the shortest time between two status writes of one task, unless its phase, exit reason or question changes.
 	StatusInterval time.Duration
-	// MaxTurnAttempts is how often a turn may end in a crash of the operator before its task is given up.
+	// MaxTurnAttempts is how often a turn may end in a crash of the operator before its task is given up, if it was alone the last time.
 	MaxTurnAttempts int
 	// ShutdownGrace is how long running calls may go on once the operator is asked to stop.
 	ShutdownGrace time.Duration
 	// MaxJournalBytes is the size, before compression, at which a task's journal ends it; 0 for no bound.
 	MaxJournalBytes int64
+	// Memory is what the process may take, in bytes; 0 means 2 GiB. Half of it is for calls with long conversations.
+	Memory int64
 	// DefaultModel serves tasks without modelRef in namespaces without an AgentModel named default. Empty for none.
 	DefaultModel types.NamespacedName
 	// Guard decides which addresses may be dialled.
@@ -74,10 +77,10 @@ type TaskReconciler struct {
 	statuses *statuses
 	// slots are for calls, loads for the reading of journals. Whoever finds none is woken.
 	slots, loads *callSlots
-	// lastTries has one place, for turns that may end in one more crash before their task is given up. So a crash is blamed on none
-	// but the task that causes it.
-	lastTries *callSlots
-	queue     taskQueue
+	// room is the memory for calls with long conversations, suspects admits turns that ended in crashes.
+	room     *fairshare.Room[types.NamespacedName]
+	suspects *suspects
+	queue    taskQueue
 }
 
 type callSlots = fairshare.Slots[types.NamespacedName]
@@ -88,7 +91,7 @@ func NewTaskReconciler(o Options, c client.Client, live client.Reader, recorder 
 		o.Clock = loop.ClockFunc(time.Now)
 	}
 	if o.Tools == nil {
-		o.Tools = mcp.NewPool()
+		o.Tools = NewToolPool(o.Memory)
 	}
 	r := &TaskReconciler{
 		Options: o, Client: c, Live: live, Recorder: recorder,
@@ -96,12 +99,22 @@ func NewTaskReconciler(o Options, c client.Client, live client.Reader, recorder 
 		Models:   NewModels(c, live, o.Guard, o.DefaultModel, o.Clock),
 	}
 	r.Models.tracer, r.Models.MaxCallTimeout = o.Tracer, o.MaxCallTimeout
-	r.Models.onTurn = r.wakeNamed
+	r.Models.onTurn, r.Models.replies = r.wakeNamed, fairshare.NewBytes(r.memory()/32)
 	r.slots = fairshare.New(o.MaxConcurrentTurns, r.wake)
 	r.loads = fairshare.New(loadsAtOnce, r.wake)
-	r.lastTries = fairshare.New(1, r.wake)
+	r.room = fairshare.NewRoom(r.memory()/2, r.wake)
+	r.suspects = &suspects{clock: o.Clock, wake: r.wake, underWay: r.underWay}
 	r.statuses = newStatuses(r)
 	return r
+}
+
+func (o *Options) memory() int64 { return cmp.Or(o.Memory, defaultMemory) }
+
+const defaultMemory = 2 << 30
+
+// NewToolPool makes the pool of a process that may take so much memory, in bytes; 0 means 2 GiB. An eighth of it is for lists of tools.
+func NewToolPool(memory int64) *mcp.Pool {
+	return mcp.NewPool(mcp.WithListRoom(fairshare.NewBytes(cmp.Or(memory, defaultMemory) / 8)))
 }
 
 // SetupWithManager registers the controllers of all kinds.

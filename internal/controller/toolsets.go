@@ -36,6 +36,11 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, p *plan) error {
 		u := &tools.Unavailable[i]
 		away = append(away, awayToolset{u.Toolset, toolsetUnavailable(u, "The task goes on without its tools.", 0)})
 	}
+	p.s.toolBytes = 0
+	for i := range tools.Definitions {
+		d := &tools.Definitions[i]
+		p.s.toolBytes += int64(len(d.Name) + len(d.Description) + len(d.InputSchema))
+	}
 	p.change(func() {
 		p.tools = tools
 		for _, a := range away {

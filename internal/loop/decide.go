@@ -24,7 +24,7 @@ func decide(s *State, sp *Spec, now time.Time) Action {
 	case s.Input == nil && promptBytes(sp) > maxPromptBytes:
 		return finish(ExitError, CausePromptTooLarge, fmt.Sprintf("spec.prompt and spec.instructions take %d bytes as JSON, which writes control "+
 			"characters with six, and at most %d fit into a journal. Take control characters out, or shorten them.", promptBytes(sp), maxPromptBytes))
-	case s.Attempts >= sp.maxTurnAttempts() && s.WrapUp == "":
+	case s.crashed(sp) && s.WrapUp == "":
 		return finish(ExitError, CauseTurnCrashed, fmt.Sprintf(
 			"The operator stopped %d times while it ran this turn, so the turn is given up. Look at the operator's log, then create the task anew.", s.Attempts))
 	case s.Question != nil:
@@ -40,6 +40,12 @@ func decide(s *State, sp *Spec, now time.Time) Action {
 	default:
 		return afterTurn(s, sp, now)
 	}
+}
+
+// crashed tells that a turn is given up: it ended with the operator so many times, and the last time it was the only suspect.
+func (s *State) crashed(sp *Spec) bool {
+	most := sp.maxTurnAttempts()
+	return s.Attempts >= most && (s.blamed || most == 1)
 }
 
 // awaitInput latches an answer, or waits for it until the deadline.
@@ -186,7 +192,7 @@ func nextTurn(s *State, sp *Spec, now time.Time) Action {
 // wrapUp makes the last call after a limit, and ends with the limit's reason whatever becomes of it.
 func wrapUp(s *State, sp *Spec, now time.Time) Action {
 	failed := s.LastFailure != nil && !s.LastFailure.Interrupted // what we broke off ourselves is made again
-	tried := failed || s.Attempts >= sp.maxTurnAttempts() || s.turn != nil && s.turn.wrapUp
+	tried := failed || s.crashed(sp) || s.turn != nil && s.turn.wrapUp
 	if !tried {
 		if a, ok := hold(s, sp); ok {
 			return a

@@ -68,6 +68,8 @@ type Opened struct {
 	ToolDigests map[string]string `json:"toolDigests,omitempty"`
 	// Rival: the holder takes the task back from another one that lives and works on it too. That is no crash.
 	Rival bool `json:"rival,omitempty"`
+	// Alone: no other turn that had ended in crashes was under way beside this one. Only then is a crash blamed on it.
+	Alone bool `json:"alone,omitempty"`
 	// Lost is the model call that the former holder may have been making, by estimate.
 	Lost *Lost `json:"lost,omitempty"`
 	// Away is how much of the time since the event before nobody held the task, in nanoseconds. It is no running time.

@@ -105,7 +105,7 @@ type Spec struct {
 	JudgePrice *Price
 	// MaxAttempts of one model call, the first included; 0 means 5.
 	MaxAttempts int
-	// MaxTurnAttempts that may end in a crash of the operator; 0 means 3.
+	// MaxTurnAttempts that may end in a crash of the operator, the last of them alone (Opened.Alone); 0 means 3.
 	MaxTurnAttempts int
 }
 

@@ -59,6 +59,8 @@ type State struct {
 	Repeats int
 
 	turn        *turn
+	alone       bool       // the turn was opened beside no other that had ended in crashes
+	blamed      bool       // so it was when the last attempt ended with the operator
 	last        trace      // the last turn that ended, by which repeats are found
 	unread      [][]string // texts that Output was not taken from yet
 	chainStart  int        // index in Messages where the Fresh context begins

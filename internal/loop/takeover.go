@@ -100,7 +100,9 @@ func (s *State) applyOpened(e *Event) {
 		s.startClock(e.Time)
 	case !s.idle(e.Time) && !o.Rival:
 		s.Attempts++
+		s.blamed = s.alone
 	}
+	s.alone = o.Alone
 	s.skip(e.Time, o.Away)
 	if l := o.Lost; l != nil {
 		s.use(l.Usage, l.Cost)

@@ -108,7 +108,7 @@ func TestOneEventOfAModelsStreamIsBounded(t *testing.T) {
 		"comments in a row":  {true, "text/event-stream", strings.Repeat(": "+strings.Repeat(".", limit/4)+"\n", 6), false},
 		"an endless comment": {true, "text/event-stream", ":" + strings.Repeat(".", limit), true},
 		"a tool server's":    {false, "text/event-stream", strings.Repeat("x", limit+1), false},
-		"no event but plain": {true, "application/json", strings.Repeat("x", limit+1), false},
+		"no event but plain": {true, "application/json", strings.Repeat("x", limit), false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

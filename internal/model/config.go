@@ -24,9 +24,18 @@ type Config struct {
 	RequestTimeout time.Duration
 	// MaxReplyBytes caps one reply; 0 means DefaultMaxReplyBytes.
 	MaxReplyBytes int64
-	Parameters    Parameters
+	// Room is the memory for large replies, which all calls share; nil for no bound.
+	Room       Room
+	Parameters Parameters
 	// HTTP is the client to use (NewHTTPClient); shared by all providers and tasks of one AgentModel.
 	HTTP *http.Client
+}
+
+// Room is memory that is shared. What is taken is given back.
+type Room interface {
+	// Take takes n bytes, if they are free.
+	Take(n int64) bool
+	Give(n int64)
 }
 
 // Parameters tune the model. Nil leaves the provider's default.

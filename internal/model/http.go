@@ -151,11 +151,14 @@ func (t *guardedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	}
 	capped := &cappedBody{body: withoutMark(resp.Body), left: t.maxBytes}
 	resp.Body = capped
-	if isEventStream(resp.Header) {
+	switch call := callOf(req.Context()); {
+	case !isEventStream(resp.Header):
+		capped.call = call
+	case call != nil:
+		resp.Body = &eventBody{ReadCloser: capped}
+		fallthrough
+	default:
 		capped.left *= streamOverhead
-		if isModelCall(req.Context()) {
-			resp.Body = &eventBody{ReadCloser: capped}
-		}
 	}
 	return resp, nil
 }

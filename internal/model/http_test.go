@@ -165,15 +165,15 @@ func TestRepliesAreCappedByWhatTheyAre(t *testing.T) {
 	}
 	mux.HandleFunc("/fits", send("application/json", 1000))
 	mux.HandleFunc("/large", send("application/json", 1001))
-	mux.HandleFunc("/stream", send("text/event-stream; charset=utf-8", 8000))
-	mux.HandleFunc("/stream-large", send("text/event-stream", 8001))
+	mux.HandleFunc("/stream", send("text/event-stream; charset=utf-8", 32_000))
+	mux.HandleFunc("/stream-large", send("text/event-stream", 32_001))
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	client := newClient(t, model.Config{MaxReplyBytes: 1000}, nil)
 	for path, want := range map[string]struct {
 		bytes    int
 		tooLarge bool
-	}{"/fits": {1000, false}, "/large": {1000, true}, "/stream": {8000, false}, "/stream-large": {8000, true}} {
+	}{"/fits": {1000, false}, "/large": {1000, true}, "/stream": {32_000, false}, "/stream-large": {32_000, true}} {
 		got, err := post(t, client, s.URL+path)
 		if errors.Is(err, model.ErrReplyTooLarge) != want.tooLarge || len(got) != want.bytes {
 			t.Errorf("%s: got %d bytes, %v, want %+v", path, len(got), err, want)

@@ -44,6 +44,8 @@ func endedError(ctx context.Context) *loop.ModelError {
 			Detail: "the reply was not complete within the model's requestTimeout"}
 	case errors.Is(cause, ErrReplyTooLarge):
 		return tooLarge()
+	case errors.Is(cause, ErrNoRoom):
+		return noRoom()
 	default:
 		return &loop.ModelError{Cause: loop.CauseModelUnavailable, Retry: true, Err: cause,
 			Detail: "the call was interrupted"}
@@ -69,8 +71,15 @@ func refusedError(err error) *loop.ModelError {
 		return refuse("the endpoint redirects too often", errRedirectLoop)
 	case errors.Is(err, ErrReplyTooLarge):
 		return tooLarge()
+	case errors.Is(err, ErrNoRoom):
+		return noRoom()
 	}
 	return nil
+}
+
+func noRoom() *loop.ModelError {
+	return &loop.ModelError{Cause: loop.CauseModelUnavailable, Retry: true, Err: ErrNoRoom,
+		Detail: "the operator has no memory left for so large a reply just now"}
 }
 
 func tooLarge() *loop.ModelError {

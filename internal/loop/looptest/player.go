@@ -153,7 +153,7 @@ func (p *Player) step() {
 func (p *Player) open(rival bool) {
 	p.t.Helper()
 	p.holders++
-	p.record(p.engine.Open(p.state, p.specs.Spec(), loop.Opened{Holder: fmt.Sprintf("operator-%d", p.holders), Rival: rival}))
+	p.record(p.engine.Open(p.state, p.specs.Spec(), loop.Opened{Holder: fmt.Sprintf("operator-%d", p.holders), Rival: rival, Alone: true}))
 }
 
 // reopen is what the next operator does: it knows the journal and nothing else.

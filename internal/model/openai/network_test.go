@@ -2,6 +2,7 @@ package openai
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
@@ -65,12 +67,12 @@ func TestRepliesAreCapped(t *testing.T) {
 		body string
 		cap  func(*model.Config)
 	}{
-		"17 MiB, by default":        {`{"choices":[{"message":{"content":"` + strings.Repeat("x", 17<<20) + `"},"finish_reason":"stop"}]}`, asDefault},
+		"5 MiB, by default":         {`{"choices":[{"message":{"content":"` + strings.Repeat("x", 5<<20) + `"},"finish_reason":"stop"}]}`, asDefault},
 		"one event":                 {chunk(`{"content":"`+big+`"}`, "") + done, small},
 		"one event, finished":       {chunk(`{"content":"`+big+`"}`, "stop") + done, small},
 		"larger than events may be": {chunk(`{"content":"`+strings.Repeat("x", 5<<20)+`"}`, "") + done, asDefault},
 		"many small events":         {strings.Repeat(chunk(`{"content":"`+big[:1<<10]+`"}`, ""), 65) + done, small},
-		"events of nothing":         {strings.Repeat(chunk(`{}`, ""), 8<<10) + done, small},
+		"events of nothing":         {strings.Repeat(chunk(`{}`, ""), 32<<10) + done, small},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -81,6 +83,40 @@ func TestRepliesAreCapped(t *testing.T) {
 		})
 	}
 }
+
+// Replies of all calls share what is set aside for large ones. A reply that finds no room is asked for again.
+func TestLargeRepliesShareTheirRoom(t *testing.T) {
+	const text = 300 << 10
+	plain := `{"choices":[{"message":{"content":"` + strings.Repeat("x", text) + `"},"finish_reason":"stop"}]}`
+	stream := strings.Repeat(chunk(`{"content":"`+strings.Repeat("x", 1<<10)+`"}`, ""), text>>10) + hello
+	for name, body := range map[string]string{"plain": plain, "stream": stream} {
+		for size, fits := range map[int64]bool{100 << 10: false, 400 << 10: true} {
+			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
+				room := fairshare.NewBytes(size)
+				if !room.Take("other", 1) { // or all of it would be given to who comes first
+					t.Fatal("no room")
+				}
+				_, err := generate(t, serve(t, answer{body: body}).model(t, func(c *model.Config) { c.Room = namespaceRoom{room} }))
+				switch {
+				case fits && err != nil:
+					t.Errorf("got %v", err)
+				case !fits:
+					if e := wantError(t, err, loop.CauseModelUnavailable, true); !strings.Contains(e.Detail, "no memory left") {
+						t.Errorf("detail %q", e.Detail)
+					}
+				}
+				if room.Used() != 1 {
+					t.Errorf("%d bytes are left", room.Used())
+				}
+			})
+		}
+	}
+}
+
+type namespaceRoom struct{ bytes *fairshare.Bytes }
+
+func (r namespaceRoom) Take(n int64) bool { return r.bytes.Take("ns", n) }
+func (r namespaceRoom) Give(n int64)      { r.bytes.Give("ns", n) }
 
 func TestALongStreamOfSmallPiecesIsNoLargeReply(t *testing.T) {
 	// 40 KiB of text takes several times the cap on the wire.

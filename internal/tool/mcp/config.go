@@ -42,6 +42,8 @@ const (
 type Config struct {
 	// Name is the toolset's name and the prefix of the names that the model sees.
 	Name string
+	// Namespace is the toolset's. Namespaces share the memory for lists of tools.
+	Namespace string
 	// URL is the server's MCP endpoint.
 	URL string
 	// Transport; empty means StreamableHTTP.

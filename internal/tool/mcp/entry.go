@@ -31,6 +31,7 @@ type entry struct {
 	sess    *session
 	// list is what the toolset offers, as of listedAt and the change counter's value then.
 	list     []Tool
+	room     *listRoom
 	listedAt time.Time
 	listedOf uint64
 	changes  uint64
@@ -46,7 +47,9 @@ type flight struct {
 	err  *UnavailableError
 }
 
-func newEntry(p *Pool, key string, cfg Config) *entry { return &entry{pool: p, key: key, cfg: cfg} }
+func newEntry(p *Pool, key string, cfg Config) *entry {
+	return &entry{pool: p, key: key, cfg: cfg, room: &listRoom{room: p.lists, namespace: cfg.Namespace}}
+}
 
 // tools returns the list, reading it anew where it is missing or old.
 func (e *entry) tools(ctx context.Context) ([]Tool, error) {
@@ -137,16 +140,18 @@ func (e *entry) discover(f *flight) {
 	var tools []listed
 	var err error
 	var ex *exchange
+	e.room.begin()
 	if sess != nil && sess.acquire() {
-		tools, ex, err = sess.list(ctx)
+		tools, ex, err = sess.list(ctx, e.room)
 		sess.release()
 	} else {
 		sess = nil
 	}
 	if sess == nil || err != nil {
 		old := sess
+		e.room.begin()
 		if sess, ex, err = e.connect(ctx); err == nil {
-			tools, ex, err = sess.list(ctx)
+			tools, ex, err = sess.list(ctx, e.room)
 		}
 		// Calls on the old session go on; it closes after them.
 		if old != nil {
@@ -160,7 +165,17 @@ func (e *entry) discover(f *flight) {
 	if err != nil && sess != nil {
 		sess.retire()
 	}
+	e.room.shrink(definitionBytes(offered))
 	e.finish(f, sess, changes, offered, err, ex)
+}
+
+// definitionBytes is what definitions of tools take.
+func definitionBytes(tools []Tool) (n int64) {
+	for i := range tools {
+		d := &tools[i].Definition
+		n += int64(len(tools[i].ServerName) + len(d.Description) + len(d.InputSchema))
+	}
+	return n
 }
 
 func (e *entry) connect(ctx context.Context) (*session, *exchange, error) {
@@ -182,7 +197,7 @@ func (e *entry) finish(f *flight, s *session, changes uint64, tools []Tool, err 
 		err = errClosed
 	}
 	if err != nil {
-		e.sess, e.list = nil, nil
+		e.forget()
 		e.failures++
 		pause := pauseAfter(e.failures)
 		e.retryAt = e.pool.now().Add(pause)
@@ -199,7 +214,7 @@ func (e *entry) why(err error, ex *exchange) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer within " + e.cfg.ConnectTimeout.String()
-	case errors.Is(err, errEndlessList), errors.Is(err, errLongList), errors.Is(err, errGlobs):
+	case errors.Is(err, errEndlessList), errors.Is(err, errLongList), errors.Is(err, errNoRoom), errors.Is(err, errGlobs):
 		return err.Error()
 	}
 	return reasonOf(err, ex.facts())
@@ -225,6 +240,13 @@ func (e *entry) drop() {
 	if e.sess != nil {
 		e.sess.retire()
 	}
+	e.forget()
+}
+
+// forget lets the session and the list go. The caller holds the lock.
+func (e *entry) forget() {
+	e.sess, e.list = nil, nil
+	e.room.shrink(0)
 }
 
 // pauseAfter is how long a server is left alone after that many failures in a row.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
@@ -105,6 +108,50 @@ func TestServerWhoseListIsHugeIsGivenUp(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// Lists are held for as long as their toolsets are used, so all of them together have a bound. What one namespace takes of it leaves
+// some to the others, and a list that was taken once can be read again.
+func TestListsOfAllToolsetsTogetherAreBounded(t *testing.T) {
+	const each = 1 << 20
+	clock, bytes := newManual(), fairshare.NewBytes(8*each)
+	p := newPool(t, WithListRoom(bytes), func(p *Pool) { p.now = clock.Now })
+	s := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
+	s.AddTool(&sdk.Tool{Name: "t", Description: strings.Repeat("x", each-1000), InputSchema: map[string]any{"type": "object"}},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return nil, nil })
+	cfg := serve(t, handlerOf(s, nil))
+	ask := func(namespace string, i int) error {
+		c := cfg
+		c.Namespace = namespace
+		_, err := p.Tools(t.Context(), fmt.Sprint(namespace, i), c)
+		return err
+	}
+	for round := range 3 { // a list that is old is read again
+		for i := range 6 {
+			if err := ask("hog", i); err != nil {
+				t.Fatalf("round %d, toolset %d: %v", round, i, err)
+			}
+		}
+		clock.advance(2 * defaultMaxAge)
+	}
+	if err := ask("hog", 6); err == nil || !strings.Contains(err.Error(), "no memory left for its list of tools") {
+		t.Errorf("got %v", err)
+	}
+	if err := ask("other", 0); err != nil {
+		t.Errorf("another namespace finds no room: %v", err)
+	}
+	if used := bytes.Used(); used < 6*each || used > 8*each {
+		t.Errorf("%d bytes are taken", used)
+	}
+	p.mu.Lock()
+	entries := slices.Collect(maps.Values(p.entries))
+	p.mu.Unlock()
+	for _, e := range entries {
+		e.drop()
+	}
+	if used := bytes.Used(); used != 0 {
+		t.Errorf("%d bytes are left", used)
 	}
 }
 

@@ -3,7 +3,10 @@ package mcp
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 )
 
 const (
@@ -12,26 +15,66 @@ const (
 	// maxSmallBytes is how much of an answer is read without a place. It is the most that a model may be shown of one, and
 	// more than most have. What is no answer to a call may not be larger.
 	maxSmallBytes = 256 << 10
-	// largePlaces bounds how many answers between these two are held at once: until it has become a result, one takes some six
-	// times its size.
-	largePlaces = 2
+	// largePlaces bounds how many answers between these two are held at once, and two more for namespaces that have none: until
+	// it has become a result, one takes some six times its size.
+	largePlaces = 1
 	// largeTime is how long an answer may have a place, so that a slow server does not keep those of others waiting.
 	largeTime = 30 * time.Second
 )
 
 var errSlowBody = errors.New("a large answer comes too slowly")
 
-// places are those for large answers, of all sessions together. The others wait meanwhile, each in its own call's time.
+// places are those for large answers, of all sessions together. Namespaces share them (package fairshare); whoever gets none waits, in
+// its own call's time.
 type places struct {
-	taken chan struct{}
+	slots *fairshare.Slots[*exchange]
 	time  time.Duration
+
+	mu      sync.Mutex
+	waiting map[*exchange]chan struct{}
 }
 
-func newPlaces() *places { return &places{taken: make(chan struct{}, largePlaces), time: largeTime} }
+func newPlaces(n int) *places {
+	p := &places{time: largeTime, waiting: map[*exchange]chan struct{}{}}
+	p.slots = fairshare.New(n, p.wake)
+	return p
+}
+
+func (p *places) wake(ex *exchange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if woken := p.waiting[ex]; woken != nil {
+		close(woken)
+		delete(p.waiting, ex)
+	}
+}
+
+// take waits for a place.
+func (p *places) take(ctx context.Context, namespace string, ex *exchange) (*fairshare.Slot, error) {
+	for {
+		woken := make(chan struct{})
+		p.mu.Lock()
+		p.waiting[ex] = woken
+		p.mu.Unlock()
+		slot := p.slots.Take(ex, fairshare.Group{Namespace: namespace})
+		if slot == nil {
+			select {
+			case <-woken:
+				continue
+			case <-ctx.Done():
+				p.slots.Leave(ex)
+			}
+		}
+		p.mu.Lock()
+		delete(p.waiting, ex)
+		p.mu.Unlock()
+		return slot, ctx.Err()
+	}
+}
 
 // claim gets the exchange a place, unless it has one. The exchange's end gives it back. When the time is up before the
 // answer is there, abort is called.
-func (p *places) claim(ctx context.Context, ex *exchange, abort func()) error {
+func (p *places) claim(ctx context.Context, namespace string, ex *exchange, abort func()) error {
 	has, over := true, true
 	ex.set(func(ex *exchange) { has, over = ex.room != nil, ex.over })
 	if over {
@@ -40,14 +83,13 @@ func (p *places) claim(ctx context.Context, ex *exchange, abort func()) error {
 	if has {
 		return nil
 	}
-	select {
-	case p.taken <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	slot, err := p.take(ctx, namespace, ex)
+	if slot == nil {
+		return err
 	}
 	held, room := context.WithTimeout(context.Background(), p.time)
 	context.AfterFunc(held, func() {
-		<-p.taken
+		slot.Release()
 		if errors.Is(held.Err(), context.DeadlineExceeded) && ex.late() {
 			abort()
 		}

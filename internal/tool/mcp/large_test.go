@@ -10,19 +10,38 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 )
 
-// onePlace leaves the pool one place for large answers.
-func onePlace(p *Pool) { p.large.taken = make(chan struct{}, 1) }
+// onePlace leaves each namespace one place for large answers.
+func onePlace(p *Pool) { p.large = newPlaces(1) }
 
 // occupy takes the one place, as soon as nobody has it.
-func occupy(t *testing.T, p *Pool) {
+func occupy(t *testing.T, p *Pool) *fairshare.Slot {
 	t.Helper()
-	select {
-	case p.large.taken <- struct{}{}:
-	case <-time.After(time.Minute):
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	slot, err := p.large.take(ctx, "", &exchange{})
+	if err != nil {
 		t.Fatal("the place was not given back")
 	}
+	return slot
+}
+
+// A namespace whose servers are slow, or whose answers are many, holds up no other.
+func TestLargeAnswersOfOneNamespaceLeaveAPlaceToTheNext(t *testing.T) {
+	s := echoServer(t, &counter{})
+	addBig(s, strings.Repeat("x", 2*maxSmallBytes))
+	cfg := serve(t, handlerOf(s, nil))
+	p := newPool(t)
+	onePlace(p)
+	occupy(t, p)
+	for range 10 {
+		go func() { _, _ = p.large.take(t.Context(), "", &exchange{}) }()
+	}
+	cfg.Namespace = "other"
+	wantContent(t, p.Call(t.Context(), "k", cfg, "big", ""), false, "[cut: ")
 }
 
 func TestLargeAnswersWaitForAPlaceAndGiveItBack(t *testing.T) {
@@ -35,14 +54,14 @@ func TestLargeAnswersWaitForAPlaceAndGiveItBack(t *testing.T) {
 			cfg.Transport = transport
 			p := newPool(t)
 			onePlace(p)
-			occupy(t, p)
+			slot := occupy(t, p)
 			short := cfg
 			short.CallTimeout = 500 * time.Millisecond
 			if got := p.Call(t.Context(), "short", short, "big", ""); !got.IsError {
 				t.Error("it was read without a place")
 			}
 			wantContent(t, echo(t.Context(), p, cfg, "small"), false, "small")
-			<-p.large.taken
+			slot.Release()
 			for range 2 {
 				wantContent(t, p.Call(t.Context(), "k", cfg, "big", ""), false, "[cut: ")
 			}

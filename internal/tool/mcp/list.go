@@ -17,8 +17,8 @@ const (
 	maxListBytes = 8 << 20
 )
 
-// list reads all pages of the server's tools.
-func (s *session) list(ctx context.Context) ([]listed, *exchange, error) {
+// list reads all pages of the server's tools. It asks room for what they take.
+func (s *session) list(ctx context.Context, room *listRoom) ([]listed, *exchange, error) {
 	var tools []listed
 	seen := map[string]bool{}
 	for cursor, size := "", 0; ; {
@@ -30,11 +30,15 @@ func (s *session) list(ctx context.Context) ([]listed, *exchange, error) {
 		if err != nil {
 			return nil, ex, err
 		}
+		more := 0
 		for _, t := range page {
-			size += len(t.Name) + len(t.Description) + len(t.schema)
+			more += len(t.Name) + len(t.Description) + len(t.schema)
 		}
-		if size > maxListBytes {
+		switch size += more; {
+		case size > maxListBytes:
 			return nil, ex, errLongList
+		case !room.add(more):
+			return nil, ex, errNoRoom
 		}
 		tools = append(tools, page...)
 		if cursor = next; cursor == "" {
@@ -59,6 +63,8 @@ func (s *session) page(ctx context.Context, cursor string) (page []listed, next 
 }
 
 var errLongList = fmt.Errorf("the server's list of tools takes more than %d MiB", maxListBytes>>20)
+
+var errNoRoom = errors.New("the operator has no memory left for its list of tools: let the server list fewer, remove toolsets that nobody uses, or give the operator more memory")
 
 var errEndlessList = fmt.Errorf("the server's list of tools does not end within %d tools or %d pages", maxTools, maxPages)
 

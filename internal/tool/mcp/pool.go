@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
@@ -32,6 +33,8 @@ type Pool struct {
 	// large are the places for large answers, and tellTime is how long a server may take to accept what it need not answer.
 	large    *places
 	tellTime time.Duration
+	// lists is the memory for lists of tools, nil for no bound.
+	lists *fairshare.Bytes
 	// onChange is told the key of a toolset whose server says that its tools changed.
 	onChange func(key string)
 
@@ -64,6 +67,9 @@ func WithIdleTimeout(d time.Duration) Option { return func(p *Pool) { p.idle = d
 // server does. The default is 5 minutes.
 func WithListMaxAge(d time.Duration) Option { return func(p *Pool) { p.maxAge = d } }
 
+// WithListRoom sets the memory for lists of tools, which all toolsets share. Without it there is no bound but that of each.
+func WithListRoom(b *fairshare.Bytes) Option { return func(p *Pool) { p.lists = b } }
+
 // WithOnToolsChanged sets what is called, with the toolset's key, when a server says that its tools changed or may have
 // changed unnoticed. It must return soon.
 func WithOnToolsChanged(f func(key string)) Option { return func(p *Pool) { p.onChange = f } }
@@ -73,7 +79,7 @@ func NewPool(opts ...Option) *Pool {
 	p := &Pool{
 		impl: &sdk.Implementation{Name: "agenttask-operator", Version: "v1alpha1"}, now: time.Now,
 		idle: defaultIdle, maxAge: defaultMaxAge, listenDelay: time.Second,
-		secondChance: defaultSecondChance, large: newPlaces(), tellTime: defaultTellTime, onChange: func(string) {},
+		secondChance: defaultSecondChance, large: newPlaces(largePlaces), tellTime: defaultTellTime, onChange: func(string) {},
 		entries: map[string]*entry{}, closing: map[*session]struct{}{},
 	}
 	p.life, p.stop = context.WithCancel(context.Background())

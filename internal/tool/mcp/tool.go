@@ -27,17 +27,20 @@ type Tool struct {
 	Digest string
 }
 
-// listed is a tool as its server lists it, and its input schema as JSON.
+// listed is a tool as its server lists it, with its input schema as JSON. Decoded, a schema takes ten times as much, so that is let go.
 type listed struct {
 	*sdk.Tool
 	schema json.RawMessage
+	digest string
 }
 
 func listing(tools []*sdk.Tool) []listed {
 	out := make([]listed, 0, len(tools))
 	for _, t := range tools {
 		if t != nil {
-			out = append(out, listed{t, schemaOf(t)})
+			schema := schemaOf(t)
+			out = append(out, listed{t, schema, digest(t, schema)})
+			t.InputSchema, t.OutputSchema, t.Meta, t.Icons = nil, nil, nil, nil
 		}
 	}
 	return out
@@ -58,7 +61,7 @@ func describe(cfg Config, all []listed) ([]Tool, error) {
 		}
 		tools = append(tools, Tool{
 			ServerName: t.Name,
-			Digest:     digest(t.Tool, t.schema),
+			Digest:     t.digest,
 			Definition: loop.ToolDefinition{
 				Name:            visibleName(cfg.Name, t.Name),
 				Description:     t.Description,

@@ -62,8 +62,10 @@ type wall struct {
 	// at is where the server took the last call: elsewhere than at the toolset's URL when it redirects.
 	at atomic.Pointer[url.URL]
 	// large are the places for large answers; pending has the exchanges of the old transport's calls, by request id.
-	large   *places
-	pending sync.Map
+	large *places
+	// namespace is the toolset's.
+	namespace string
+	pending   sync.Map
 	// answers bounds the answers to the server's requests, and hushed ends them. tellTime bounds each.
 	answers  chan struct{}
 	hushed   context.Context
@@ -87,7 +89,7 @@ func newWall(ctx context.Context, cfg Config) (*wall, error) {
 		base = http.DefaultTransport
 	}
 	w := &wall{
-		base: base, origin: origin(u), headers: headersOf(cfg.Headers), transport: cfg.Transport, ctx: ctx,
+		base: base, origin: origin(u), headers: headersOf(cfg.Headers), namespace: cfg.Namespace, transport: cfg.Transport, ctx: ctx,
 		answers: make(chan struct{}, maxAnswers),
 		onGone:  func() {}, onGap: func() {},
 	}
@@ -271,7 +273,7 @@ func (w *wall) send(req *http.Request, ex *exchange, limit int) (*http.Response,
 		case size > limit:
 			return errBodyTooLarge
 		case size > maxSmallBytes:
-			return w.large.claim(ctx, ex, cancel)
+			return w.large.claim(ctx, w.namespace, ex, cancel)
 		}
 		return nil
 	}

@@ -49,7 +49,7 @@ func Samples() []loop.Event {
 				Namespace: "team-a", Name: "large", Provider: "OpenAI", Model: "example-large", Parameters: []byte(`{"temperature":"0.2"}`),
 			},
 		},
-		Rival: true, Away: 3 * time.Minute,
+		Rival: true, Alone: true, Away: 3 * time.Minute,
 		Lost: &loop.Lost{
 			Purpose: loop.PurposeTurn, Usage: loop.Usage{InputTokens: 700, OutputTokens: 1024, TotalTokens: 1724, Estimated: true},
 			Cost: &loop.Cost{Amount: "0.01746", Currency: "USD"},
