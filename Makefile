@@ -73,6 +73,10 @@ share: build ## No task, tenant, schema or server stops the others: the operator
 share-smoke: build ## The minute of it that CI runs.
 	go test -tags share -short -count=1 -timeout 10m -v -run 'TestSchemaBombs|TestSaturation' ./test/share
 
+.PHONY: hostile
+hostile: build ## What one namespace makes to harm the others: conversations, lists of tools, requests and schemas, beside ordinary tasks.
+	go test -tags share -count=1 -timeout 30m -v -run 'TestHostile|TestSchemaBombs' ./test/share
+
 .PHONY: bench
 bench: build ## Measure the operator beside the API server's own limit.
 	go test -tags bench -count=1 -timeout 60m -v ./test/bench

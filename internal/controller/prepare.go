@@ -82,13 +82,14 @@ func (t *run) mayTry() bool {
 	return admitted
 }
 
-// A call holds a conversation some callCopies times: folded, as the provider's structures, and as the body of the request. Less than
-// smallCall bytes are not counted: for that much of each call that --max-concurrent-turns allows there is memory anyway.
-const callCopies, smallCall = 4, 256 << 10
+// A call holds a conversation some callCopies times: folded, as the provider's structures, and as the body of the request. The schemas of
+// its tools are decoded on that way, which takes more. Less than smallCall bytes are not counted: for that much of each call that
+// --max-concurrent-turns allows there is memory anyway.
+const callCopies, toolCopies, smallCall = 4, 24, 256 << 10
 
 // takeRoom takes the memory that the next call needs. Without it the task is parked: the room wakes it.
 func (t *run) takeRoom() bool {
-	need := callCopies * (t.s.state.HeldBytes() + t.s.toolBytes)
+	need := callCopies*t.s.state.HeldBytes() + toolCopies*t.s.toolBytes
 	if need <= smallCall || t.room.Take(t.s.key, t.s.key.Namespace, need) {
 		return true
 	}

@@ -36,10 +36,10 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, p *plan) error {
 		u := &tools.Unavailable[i]
 		away = append(away, awayToolset{u.Toolset, toolsetUnavailable(u, "The task goes on without its tools.", 0)})
 	}
-	p.s.toolBytes = 0
-	for i := range tools.Definitions {
-		d := &tools.Definitions[i]
-		p.s.toolBytes += int64(len(d.Name) + len(d.Description) + len(d.InputSchema))
+	if p.s.toolBytes = definitionBytes(tools.Definitions); p.s.toolBytes > maxToolBytes {
+		return &Waiting{Reason: "ToolsTooLarge", Message: fmt.Sprintf(
+			"The definitions of the task's tools take %d KiB, and at most %d KiB are sent with a request: allow fewer tools in spec.toolsets or in the AgentToolsets.",
+			p.s.toolBytes>>10, maxToolBytes>>10)}
 	}
 	p.change(func() {
 		p.tools = tools
@@ -54,6 +54,16 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, p *plan) error {
 		return w
 	}
 	return nil
+}
+
+// maxToolBytes bounds the definitions of one task's tools, in bytes: more than any model takes, and every request carries all of them.
+const maxToolBytes = 2 << 20
+
+func definitionBytes(tools []loop.ToolDefinition) (n int64) {
+	for i := range tools {
+		n += int64(len(tools[i].Name) + len(tools[i].Description) + len(tools[i].InputSchema))
+	}
+	return n
 }
 
 // awayToolset is one that the task goes on without.

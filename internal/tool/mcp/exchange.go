@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -22,6 +23,8 @@ type exchange struct {
 	status int
 	// err is the last transport error.
 	err error
+	// most is the largest answer that is read, 0 for maxBodyBytes.
+	most int
 	// answered: a whole JSON-RPC response to this call arrived.
 	answered bool
 	// tooLarge: the answer passed maxBodyBytes.
@@ -60,6 +63,12 @@ func (ex *exchange) set(f func(ex *exchange)) {
 func (ex *exchange) callID() (id jsonrpc.ID) {
 	ex.set(func(ex *exchange) { id = ex.id })
 	return id
+}
+
+// largest is the largest answer that is read.
+func (ex *exchange) largest() (most int) {
+	ex.set(func(ex *exchange) { most = ex.most })
+	return cmp.Or(most, maxBodyBytes)
 }
 
 // take notes the answer.

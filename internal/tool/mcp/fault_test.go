@@ -104,7 +104,7 @@ func TestServerWhoseListIsHugeIsGivenUp(t *testing.T) {
 			}
 			p := newPool(t)
 			_, err := p.Tools(t.Context(), "k", serve(t, handlerOf(s, nil)))
-			if err == nil || !strings.Contains(err.Error(), "takes more than 8 MiB") {
+			if err == nil || !strings.Contains(err.Error(), "takes more than 2 MiB") {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -13,8 +13,10 @@ const (
 	// maxPages and maxTools bound what one server may list.
 	maxPages = 1000
 	maxTools = 10000
-	// maxListBytes bounds what they take: every task that uses the toolset sends it with every request.
-	maxListBytes = 8 << 20
+	// maxListBytes bounds what they take: every task that uses the toolset sends it with every request. maxPageBytes bounds a page as it
+	// is read: decoded, one takes some ten times as much.
+	maxListBytes = 2 << 20
+	maxPageBytes = maxListBytes + maxListBytes/2
 )
 
 // list reads all pages of the server's tools. It asks room for what they take.
@@ -57,6 +59,9 @@ func (s *session) page(ctx context.Context, cursor string) (page []listed, next 
 	defer ex.end()
 	res, err := s.cs.ListTools(withExchange(ctx, ex), &sdk.ListToolsParams{Cursor: cursor})
 	if err != nil {
+		if ex.facts().tooLarge {
+			err = errLongList
+		}
 		return nil, "", ex, err
 	}
 	return listing(res.Tools), res.NextCursor, ex, nil

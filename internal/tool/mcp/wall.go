@@ -166,6 +166,9 @@ func (w *wall) post(req *http.Request) (*http.Response, error) {
 	if rpc.Method != "tools/call" {
 		attempts = sendAttempts
 	}
+	if rpc.Method == "tools/list" {
+		ex.set(func(ex *exchange) { ex.most = maxPageBytes })
+	}
 	resp, err := w.sendUpTo(attempts, req, ex)
 	if err != nil {
 		return nil, err
@@ -270,7 +273,7 @@ func (w *wall) send(req *http.Request, ex *exchange, limit int) (*http.Response,
 	}
 	grow := func(ex *exchange, size int) error {
 		switch {
-		case size > limit:
+		case size > limit, size > ex.largest():
 			return errBodyTooLarge
 		case size > maxSmallBytes:
 			return w.large.claim(ctx, w.namespace, ex, cancel)
