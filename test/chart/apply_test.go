@@ -92,7 +92,7 @@ func inEachPhase(t *testing.T, c *cluster, creator string, check func(t *testing
 				t.Fatal(err)
 			}
 			task.Status = status
-			if err := c.Status().Update(t.Context(), task, client.FieldOwner("manager")); err != nil {
+			if err := c.as(t, operator).Status().Update(t.Context(), task, client.FieldOwner("manager")); err != nil {
 				t.Fatal(err)
 			}
 			patch := client.MergeFrom(task.DeepCopy())

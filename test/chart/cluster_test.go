@@ -40,13 +40,19 @@ type cluster struct {
 	dir    string
 }
 
+// operator and teamOperator are the accounts of the shared installation, and of a team's own beside it.
+const (
+	operator     = "system:serviceaccount:" + namespace + ":" + name
+	teamOperator = "system:serviceaccount:team-a:team-" + name
+)
+
 // shared is one cluster with the chart installed, for all tests that leave the installation alone.
 var shared = sync.OnceValues(func() (*cluster, error) {
 	c, err := startCluster()
 	if err != nil {
 		return nil, err
 	}
-	return c, c.helmInstall(chartDir, name, namespace, nil)
+	return c, c.helmInstall(chartDir, name, namespace, map[string]any{"rbac": map[string]any{"journalPolicy": map[string]any{"accounts": []any{teamOperator}}}})
 })
 
 var stopAll []func() error

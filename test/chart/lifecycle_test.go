@@ -69,7 +69,7 @@ func TestUpgradeAndUninstallKeepTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	task.Status = statuses()[v1alpha1.PhaseSucceeded]
-	if err := c.Status().Update(t.Context(), task); err != nil {
+	if err := c.as(t, operator).Status().Update(t.Context(), task); err != nil {
 		t.Fatal(err)
 	}
 	same := func(after string) {

@@ -27,3 +27,28 @@ ConfigMaps can only be read by name: the manager neither lists nor watches them.
   name: {{ include "agenttask.serviceAccountName" . }}
   namespace: {{ .Release.Namespace }}
 {{- end -}}
+
+{{/* The accounts that may write journals, as a list in CEL. */}}
+{{- define "agenttask.journalWriters" -}}
+{{- $own := printf "system:serviceaccount:%s:%s" .Release.Namespace (include "agenttask.serviceAccountName" .) -}}
+{{- prepend .Values.rbac.journalPolicy.accounts $own | toJson -}}
+{{- end -}}
+
+{{/* Puts the admission policy "name" in force, where the manager of "root" works. */}}
+{{- define "agenttask.policyBinding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "agenttask.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+  {{- with .root.Values.watchNamespaces }}
+  matchResources:
+    namespaceSelector:
+      matchExpressions:
+        - {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
+  {{- end }}
+{{- end -}}
