@@ -95,6 +95,7 @@ var changes = []change{
 		`!(request.userInfo.username in ["system:serviceaccount:agenttask-system:mine"])`},
 	{"watchNamespaces: [a, b]", "ValidatingAdmissionPolicyBinding/" + name + "-journal-writers", "{.spec.matchResources.namespaceSelector.matchExpressions}",
 		`[{"key":"kubernetes.io/metadata.name","operator":"In","values":["a","b"]}]`},
+	{"rbac: {secretPolicy: {create: false}}", "ValidatingAdmissionPolicyBinding/" + name + "-secret-references", "", "no"},
 	{"resources: {requests: {cpu: 2}}", deployment, container + ".resources.requests.cpu}", "2"},
 	{"resources: {requests: {memory: 1Gi}}", deployment, container + ".resources.requests.memory}", "1Gi"},
 	{"resources: {limits: {memory: 1Gi}}", deployment, container + ".resources.limits.memory}", "1Gi"},
