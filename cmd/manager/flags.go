@@ -27,6 +27,7 @@ type config struct {
 	leaderNamespace                  string
 	watchNamespaces                  string
 	watchLabelSelector               string
+	secretNamespaces                 string
 	defaultModel                     string
 	maxJournalBytes                  string
 	allowEgress                      string
@@ -40,6 +41,9 @@ type config struct {
 	// memory is what the process may take, in bytes; 0 for no limit.
 	memory int64
 }
+
+// allNamespaces as a flag's value is all that the manager works in.
+const allNamespaces = "*"
 
 // inCluster tells whether the manager runs in a pod.
 func inCluster() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
@@ -56,6 +60,7 @@ func (c *config) bind(fs *flag.FlagSet) {
 	fs.DurationVar(&c.retryPeriod, "leader-election-retry-period", 2*time.Second, "time between two tries to get or renew the lease")
 	fs.StringVar(&c.watchNamespaces, "watch-namespaces", "", "comma-separated namespaces to work in; all by default")
 	fs.StringVar(&c.watchLabelSelector, "watch-label-selector", "", "label selector of the AgentTasks to run, such as team=a; all by default")
+	fs.StringVar(&c.secretNamespaces, "secret-namespaces", allNamespaces, "comma-separated namespaces whose Secrets the operator must be allowed to get before it is ready; * for all that it works in")
 	fs.IntVar(&c.maxConcurrentTurns, "max-concurrent-turns", 256, "turns that run at once, over all tasks")
 	fs.DurationVar(&c.statusInterval, "status-interval", time.Second, "shortest time between two status writes of one task, unless its phase, exit reason or question changes")
 	fs.IntVar(&c.turnAttempts, "max-turn-attempts", 3, "times that one turn may end in a crash of the operator before its task fails as TurnCrashed")

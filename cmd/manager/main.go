@@ -69,7 +69,7 @@ func run(ctx context.Context, c *config) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
-	ready, err := newReadiness(mgr, split(c.watchNamespaces))
+	ready, err := newReadiness(mgr, c)
 	if err != nil {
 		return err
 	}

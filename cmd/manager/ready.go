@@ -45,16 +45,24 @@ type need struct {
 	missing error
 }
 
-func newReadiness(mgr ctrl.Manager, namespaces []string) (*readiness, error) {
+func newReadiness(mgr ctrl.Manager, c *config) (*readiness, error) {
 	r := &readiness{log: ctrl.Log.WithName("ready"), after: time.After}
 	for kind, object := range map[string]client.Object{
 		"agenttasks": &v1alpha1.AgentTask{}, "agentmodels": &v1alpha1.AgentModel{}, "agenttoolsets": &v1alpha1.AgentToolset{},
 	} {
 		r.need(kind+"-synced", synced(mgr.GetCache(), kind, object))
 	}
+	namespaces := split(c.watchNamespaces)
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
 	for _, p := range mustDo {
 		r.need(nameOf(p), allowed(mgr.GetClient(), p, namespaces))
 	}
+	if c.secretNamespaces != allNamespaces {
+		namespaces = split(c.secretNamespaces)
+	}
+	r.need(nameOf(getSecrets), allowed(mgr.GetClient(), getSecrets, namespaces))
 	for _, n := range r.needs {
 		if err := mgr.AddReadyzCheck(n.name, n.check); err != nil {
 			return nil, err
@@ -138,15 +146,14 @@ var mustDo = []authorizationv1.ResourceAttributes{
 	{Verb: "get", Group: v1alpha1.GroupVersion.Group, Resource: "agenttranscripts"},
 	{Verb: "create", Group: v1alpha1.GroupVersion.Group, Resource: "agenttranscripts"},
 	{Verb: "update", Group: v1alpha1.GroupVersion.Group, Resource: "agenttranscripts"},
-	{Verb: "get", Resource: "secrets"},
 }
+
+// getSecrets is what a task with a key in a Secret does not get on without, in the namespaces of --secret-namespaces.
+var getSecrets = authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets"}
 
 // allowed asks the API server whether the operator may do something, in each of its namespaces until it is allowed there.
 func allowed(c client.Client, what authorizationv1.ResourceAttributes, namespaces []string) func(context.Context) error {
 	left := namespaces
-	if len(left) == 0 {
-		left = []string{metav1.NamespaceAll}
-	}
 	return func(ctx context.Context) error {
 		var denied []string
 		for i, ns := range left {
@@ -165,7 +172,7 @@ func allowed(c client.Client, what authorizationv1.ResourceAttributes, namespace
 		switch {
 		case len(denied) == 0:
 			return nil
-		case len(namespaces) == 0:
+		case slices.Equal(denied, []string{metav1.NamespaceAll}):
 			return errors.New("the operator's ServiceAccount has no such permission in all namespaces; install the chart's RBAC")
 		}
 		return fmt.Errorf("the operator's ServiceAccount has no such permission in %s; install the chart's RBAC", strings.Join(denied, ", "))

@@ -43,7 +43,7 @@ func startReplica(t *testing.T, s *apiServer, args ...string) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready, err := newReadiness(mgr, split(c.watchNamespaces))
+	ready, err := newReadiness(mgr, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +181,35 @@ func TestWhatIsMissingIsNamedAndAskedForUntilItIsThere(t *testing.T) {
 	}
 }
 
+func TestSecretsAreAskedForWhereTheyMayBeReadOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		flag  string
+		asked []string
+	}{
+		"one namespace of two": {"team-b", []string{"get secrets team-b"}},
+		"none":                 {"", nil},
+		"all that are watched": {"*", []string{"get secrets team-a", "get secrets team-b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAPIServer(t)
+			r := startReplica(t, s, "--watch-namespaces=team-a,team-b", "--secret-namespaces="+c.flag)
+			r.await()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			var asked []string
+			for what := range s.asked {
+				if strings.Contains(what, " secrets ") {
+					asked = append(asked, what)
+				}
+			}
+			slices.Sort(asked)
+			if !slices.Equal(asked, c.asked) {
+				t.Errorf("it asked for %q, want %q", asked, c.asked)
+			}
+		})
+	}
+}
+
 func TestAnAPIServerThatDoesNotAnswerIsNoPermission(t *testing.T) {
 	s := newAPIServer(t)
 	s.failing = true
@@ -207,7 +236,7 @@ func TestEveryPermissionAskedForIsOneThatIsGiven(t *testing.T) {
 	if err := yaml.UnmarshalStrict(text, role); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range mustDo {
+	for _, p := range append(slices.Clone(mustDo), getSecrets) {
 		resource := strings.TrimSuffix(p.Resource+"/"+p.Subresource, "/")
 		if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
 			return slices.Contains(r.APIGroups, p.Group) && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, p.Verb)

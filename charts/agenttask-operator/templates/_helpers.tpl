@@ -68,6 +68,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail (printf "defaultModel %s is in a namespace that watchNamespaces leaves out: add it there" .Values.defaultModel) -}}
 {{- end -}}
 {{- end -}}
+{{- if and (has "*" .Values.rbac.secretNamespaces) (gt (len .Values.rbac.secretNamespaces) 1) -}}
+{{- fail "rbac.secretNamespaces has * beside namespaces: keep * for all, or the namespaces" -}}
+{{- end -}}
+{{- if .Values.watchNamespaces -}}
+{{- range without .Values.rbac.secretNamespaces "*" -}}
+{{- if not (has . $.Values.watchNamespaces) -}}
+{{- fail (printf "rbac.secretNamespaces has %s, which watchNamespaces leaves out: add it there, or take it out here" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) 8081) -}}
 {{- fail "metrics.port is 8081, where the probes are: use another port" -}}
 {{- end -}}

@@ -17,6 +17,7 @@
 {{- with .Values.watchLabelSelector }}
 - {{ printf "--watch-label-selector=%s" . | quote }}
 {{- end }}
+- {{ printf "--secret-namespaces=%s" (join "," .Values.rbac.secretNamespaces) | quote }}
 - --max-concurrent-turns={{ int .Values.manager.maxConcurrentTurns }}
 - --status-interval={{ .Values.manager.statusInterval }}
 - --max-turn-attempts={{ int .Values.manager.maxTurnAttempts }}

@@ -14,12 +14,45 @@ ConfigMaps can only be read by name: the manager neither lists nor watches them.
 - apiGroups: [agentloop.dev]
   resources: [agenttranscripts]
   verbs: [get, create, update]
-- apiGroups: [""]
-  resources: [configmaps, secrets]
-  verbs: [get]
 - apiGroups: ["", events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- if has "*" .Values.rbac.secretNamespaces }}
+{{ include "agenttask.secretRules" . }}
+{{- end }}
+{{- end -}}
+
+{{- define "agenttask.secretRules" -}}
+- apiGroups: [""]
+  resources: [configmaps, secrets]
+  verbs: [get]
+{{- end -}}
+
+{{/* A Role of the manager in "namespace", with "rules", and its binding. */}}
+{{- define "agenttask.managerRole" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "agenttask.labels" .root | nindent 4 }}
+rules:
+  {{- include .rules .root | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "agenttask.labels" .root | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ .name }}
+subjects:
+  {{- include "agenttask.managerSubject" .root | nindent 2 }}
 {{- end -}}
 
 {{- define "agenttask.managerSubject" -}}
