@@ -23,6 +23,7 @@ type config struct {
 	metricsAddr, probeAddr           string
 	pprofAddr                        string
 	metricsSecure                    bool
+	metricsCertDir                   string
 	leaderElect                      bool
 	leaderNamespace                  string
 	watchNamespaces                  string
@@ -51,6 +52,7 @@ func inCluster() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 func (c *config) bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.metricsAddr, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 switches it off")
 	fs.BoolVar(&c.metricsSecure, "metrics-secure", true, "serve metrics by HTTPS, to those whom the API server allows")
+	fs.StringVar(&c.metricsCertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key to serve metrics with, read anew when they change; a certificate that is signed at each start by default")
 	fs.StringVar(&c.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 switches them off")
 	fs.StringVar(&c.pprofAddr, "pprof-bind-address", "", "address of net/http/pprof, without authentication: keep it on loopback; off by default")
 	fs.BoolVar(&c.leaderElect, "leader-elect", false, "run as one of several replicas, of which one works")

@@ -44,6 +44,8 @@ func TestAFlagThatCannotBeMeantIsRefusedWithWhatToWrite(t *testing.T) {
 			[]string{"--default-model=models/gpt", "--watch-namespaces=team-a,team-b"},
 			[]string{`--default-model is "models/gpt"`, `--watch-namespaces is "team-a,team-b"`, "add models there"},
 		},
+		"no certificate for the metrics": {[]string{"--metrics-cert-dir=/nonexistent"}, []string{`--metrics-cert-dir is "/nonexistent"`, "tls.crt"}},
+
 		"no selector": {[]string{"--watch-label-selector=team in (a"}, []string{`--watch-label-selector is "team in (a"`, "team=a"}},
 		"two values":  {[]string{"--watch-label-selector=team=a=b"}, []string{`--watch-label-selector is "team=a=b"`, "team=a"}},
 

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/tls"
+	"fmt"
+	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,7 +43,12 @@ func (c *config) managerOptions() (o ctrl.Options, err error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return o, err
 	}
-	metricsOptions := metricsserver.Options{BindAddress: c.metricsAddr, SecureServing: c.metricsSecure}
+	if c.metricsCertDir != "" {
+		if _, err := tls.LoadX509KeyPair(filepath.Join(c.metricsCertDir, "tls.crt"), filepath.Join(c.metricsCertDir, "tls.key")); err != nil {
+			return o, fmt.Errorf("--metrics-cert-dir is %q: name a directory with a certificate in tls.crt and its key in tls.key: %w", c.metricsCertDir, err)
+		}
+	}
+	metricsOptions := metricsserver.Options{BindAddress: c.metricsAddr, SecureServing: c.metricsSecure, CertDir: c.metricsCertDir}
 	if c.metricsSecure {
 		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}

@@ -78,6 +78,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.metrics -}}
+{{- if and .enabled .secure .serviceMonitor.enabled (not .certificateSecretName) (not .serviceMonitor.insecureSkipVerify) -}}
+{{- fail "metrics.serviceMonitor cannot verify a certificate that the manager signs itself: set metrics.certificateSecretName, or metrics.serviceMonitor.insecureSkipVerify to scrape whoever answers" -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.metrics.enabled (eq (int .Values.metrics.port) 8081) -}}
 {{- fail "metrics.port is 8081, where the probes are: use another port" -}}
 {{- end -}}

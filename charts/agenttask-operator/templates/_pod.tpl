@@ -3,6 +3,9 @@
 {{- if .Values.metrics.enabled -}}
 - --metrics-bind-address=:{{ .Values.metrics.port }}
 - --metrics-secure={{ .Values.metrics.secure }}
+{{ with include "agenttask.metricsCertificate" . -}}
+- --metrics-cert-dir=/etc/agenttask/metrics
+{{ end -}}
 {{ else -}}
 - --metrics-bind-address=0
 {{ end -}}
@@ -42,7 +45,17 @@
 {{- end }}
 {{- end -}}
 
+{{/* The Secret whose certificate metrics are served with, empty for none. */}}
+{{- define "agenttask.metricsCertificate" -}}
+{{- if and .Values.metrics.enabled .Values.metrics.secure }}{{ .Values.metrics.certificateSecretName }}{{ end -}}
+{{- end -}}
+
 {{- define "agenttask.volumeMounts" -}}
+{{- if include "agenttask.metricsCertificate" . -}}
+- name: metrics-certificate
+  mountPath: /etc/agenttask/metrics
+  readOnly: true
+{{ end -}}
 {{- if or .Values.extraCA.configMapName .Values.extraCA.secretName -}}
 - name: extra-ca
   mountPath: /etc/agenttask/ca
@@ -54,6 +67,11 @@
 {{- end -}}
 
 {{- define "agenttask.volumes" -}}
+{{- with include "agenttask.metricsCertificate" . -}}
+- name: metrics-certificate
+  secret:
+    secretName: {{ . }}
+{{ end -}}
 {{- if .Values.extraCA.configMapName -}}
 - name: extra-ca
   configMap:
