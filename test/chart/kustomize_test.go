@@ -80,14 +80,15 @@ func TestKustomizeInstallsWhatTheChartDoes(t *testing.T) {
 	}
 }
 
-// The overlay is the documented one, moved to another folder.
-func TestDocumentedOverlayChangesTheImage(t *testing.T) {
-	text, err := os.ReadFile(root + "/docs/install.md")
+// overlay builds the overlay that docs/install.md shows under this comment, moved to another folder.
+func overlay(t *testing.T, comment string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	page, err := os.ReadFile(root + "/docs/install.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(text), "# kustomization.yaml\n")
-	overlay, _, found := strings.Cut(after, "```")
+	_, after, _ := strings.Cut(string(page), "# "+comment+"\n")
+	text, _, found := strings.Cut(after, "```")
 	base, err := filepath.Abs(root + "/config/default")
 	if err != nil || !found {
 		t.Fatal("docs/install.md has no overlay", err)
@@ -96,13 +97,32 @@ func TestDocumentedOverlayChangesTheImage(t *testing.T) {
 	if base, err = filepath.Rel(dir, base); err != nil {
 		t.Fatal(err)
 	}
-	overlay = strings.NewReplacer("../config/default", base, "REPOSITORY", "example.com/x", "TAG", "v9").Replace(overlay)
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+	text = strings.NewReplacer("../config/default", base, "REPOSITORY", "example.com/x", "TAG", "v9").Replace(text)
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := podOf(t, byID(build(t, dir))["Deployment/"+name]).Spec.Containers[0].Image
+	out := map[string]*unstructured.Unstructured{}
+	for _, o := range build(t, dir) {
+		out[o.GetKind()+"/"+o.GetName()] = o
+	}
+	return out
+}
+
+func TestDocumentedOverlayChangesTheImage(t *testing.T) {
+	got := podOf(t, overlay(t, "kustomization.yaml")["Deployment/"+name]).Spec.Containers[0].Image
 	if got != "example.com/x:v9" {
 		t.Errorf("the image is %s", got)
+	}
+}
+
+func TestDocumentedOverlayChangesTheNamespace(t *testing.T) {
+	objects := overlay(t, "another namespace")
+	if got := objects["ServiceAccount/"+name].GetNamespace(); got != "agents" {
+		t.Errorf("the account is in %s", got)
+	}
+	conditions, _, _ := unstructured.NestedSlice(objects["ValidatingAdmissionPolicy/"+name+"-journal-writers"].Object, "spec", "matchConditions")
+	if got, want := fmt.Sprint(conditions), `["system:serviceaccount:agents:agenttask-operator"]`; !strings.Contains(got, want) {
+		t.Errorf("the policy is %s, want one for %s", got, want)
 	}
 }
 
