@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// RestartAPIServer kills the API server and starts it again with the same arguments, after a pause. envtest's own Stop and
-// Start would give it another certificate authority, which no real restart does.
-func (c *Cluster) RestartAPIServer(ctx context.Context, pause time.Duration) error {
+// RestartAPIServer kills the API server and starts it again with the same arguments and more, after a pause. envtest's own Stop
+// and Start would give it another certificate authority, which no real restart does.
+func (c *Cluster) RestartAPIServer(ctx context.Context, pause time.Duration, more ...string) error {
 	pid, err := c.apiServer()
 	if err != nil {
 		return err
@@ -33,7 +33,10 @@ func (c *Cluster) RestartAPIServer(ctx context.Context, pause time.Duration) err
 		return err
 	}
 	<-time.After(pause)
-	cmd := exec.Command(args[0], args[1:]...)
+	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, c.portIsFree); err != nil {
+		return err
+	}
+	cmd := exec.Command(args[0], append(args[1:], more...)...)
 	cmd.Dir = c.folder
 	if err := cmd.Start(); err != nil {
 		return err
@@ -62,9 +65,22 @@ func (c *Cluster) HangAPIServer(during time.Duration) error {
 	return syscall.Kill(pid, syscall.SIGCONT)
 }
 
+func (c *Cluster) address() string {
+	return strings.Trim(strings.TrimPrefix(c.Env.Config.Host, "https://"), "/")
+}
+
+// portIsFree tells whether a killed API server has let go of its port: the next one would end at once otherwise.
+func (c *Cluster) portIsFree(context.Context) (bool, error) {
+	l, err := net.Listen("tcp", c.address())
+	if err == nil {
+		err = l.Close()
+	}
+	return err == nil, nil
+}
+
 // apiServer finds the process that listens on the cluster's port.
 func (c *Cluster) apiServer() (int, error) {
-	host, err := url.Parse("https://" + strings.TrimPrefix(c.Env.Config.Host, "https://"))
+	_, port, err := net.SplitHostPort(c.address())
 	if err != nil {
 		return 0, err
 	}
@@ -75,11 +91,11 @@ func (c *Cluster) apiServer() (int, error) {
 	for _, file := range files {
 		raw, _ := os.ReadFile(file)
 		line := string(raw)
-		if strings.Contains(line, "kube-apiserver\x00") && strings.Contains(line, "--secure-port="+host.Port()+"\x00") {
+		if strings.Contains(line, "kube-apiserver\x00") && strings.Contains(line, "--secure-port="+port+"\x00") {
 			return strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		}
 	}
-	return 0, errors.New("no kube-apiserver on port " + host.Port())
+	return 0, errors.New("no kube-apiserver on port " + port)
 }
 
 // stopAPIServers ends the ones that RestartAPIServer started.
