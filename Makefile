@@ -61,6 +61,10 @@ verify: generate lint ## Generated files are current, lint is clean, go.mod is t
 	charts/sync-crds.sh
 	@git diff --exit-code -- . || { echo 'Generated files or go.mod are not current: commit what `make verify` changed.'; exit 1; }
 
+.PHONY: vuln
+vuln: ## Known vulnerabilities in what is shipped; says so where their database cannot be reached.
+	hack/vuln.sh
+
 .PHONY: chaos
 chaos: build ## Kill managers, move leadership and restart the API server under load; count what is lost or repeated.
 	go test -tags chaos -count=1 -timeout 30m -v ./test/chaos

@@ -36,7 +36,7 @@ if [ -z "${CI:-}" ] && [ $# -eq 0 ] && [ ! -e "$cache/no-download" ]; then
 	mkdir -p "$cache"
 	minors=${k8s#v}
 	minors=${minors%.*}
-	if got=$(timeout 20 go run sigs.k8s.io/controller-runtime/tools/setup-envtest@v0.25.1 \
+	if got=$(timeout 20 go tool -modfile=../tools/go.mod setup-envtest \
 		use "${minors}.x" --print path --bin-dir "$cache/envtest" 2>/dev/null) && has "$got"; then
 		echo "$got"
 		exit 0
