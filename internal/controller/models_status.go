@@ -25,8 +25,15 @@ import (
 // and a tool server may come and go.
 const recheck = 30 * time.Second
 
-// lookersAtOnce is how many objects of a kind are looked at at once, so that tool servers that hang do not hold up the rest.
-const lookersAtOnce = 16
+// lookersAtOnce is how many objects of a kind are looked at at once, and lookTime how long a look waits for a tool server. Its answer
+// may take longer: then the look is taken again after lookAgain. So servers that hang hold up the status of no other.
+const (
+	lookersAtOnce = 16
+	lookTime      = time.Second
+	lookAgain     = 2 * time.Second
+)
+
+var errNotYet = errors.New("the tool server has not answered yet")
 
 // readyCondition is Ready, by what resolving gave. No call is spent to find out.
 func readyCondition(conditions []metav1.Condition, generation int64, err error, ok string, now time.Time) ([]metav1.Condition, error) {
@@ -93,7 +100,10 @@ func setupLookedAt[T any, P interface {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
 		next := object.DeepCopy()
-		if err := look(ctx, next); err != nil {
+		switch err := look(ctx, next); {
+		case errors.Is(err, errNotYet):
+			return again(lookAgain), nil
+		case err != nil:
 			return reconcile.Result{}, err
 		}
 		if !equality.Semantic.DeepEqual(object, next) {
@@ -113,7 +123,12 @@ func discover(ctx context.Context, models *Models, pool *mcp.Pool, set *v1alpha1
 	if err != nil {
 		return nil, err
 	}
-	tools, err := pool.Tools(ctx, id, cfg)
+	wait, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	tools, err := pool.Tools(wait, id, cfg)
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
+		return nil, errNotYet
+	}
 	var away *mcp.UnavailableError
 	if errors.As(err, &away) {
 		return nil, &Waiting{Reason: "ToolsetUnavailable", Message: loop.Cut(away.Error(), 500) + "."}
