@@ -58,8 +58,11 @@ type todoArgs struct {
 	Items []TodoItem `json:"items"`
 }
 
-// maxTodoItems bounds the list that every nudge repeats.
-const maxTodoItems = 50
+// These bound the list that every nudge repeats: its items, and the text of each in bytes of JSON.
+const (
+	maxTodoItems = 50
+	maxTodoText  = 500
+)
 
 // runBuiltin runs a built-in tool. A signal takes effect only when the results are in and all of them succeeded.
 func runBuiltin(c ToolCall) (result ToolResult, todo []TodoItem) {
@@ -89,7 +92,7 @@ func runBuiltin(c ToolCall) (result ToolResult, todo []TodoItem) {
 		return failedResult(c, fmt.Sprintf("the list has %d items, at most %d are kept: make it shorter", len(a.Items), maxTodoItems)), nil
 	}
 	for i := range a.Items {
-		a.Items[i].Text = cutAt(a.Items[i].Text, 500)
+		a.Items[i].Text = cutJSON(a.Items[i].Text, maxTodoText)
 	}
 	return ok(fmt.Sprintf("The list has %d items, %d of them open.", len(a.Items), len(openItems(a.Items)))), append([]TodoItem{}, a.Items...)
 }

@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -75,43 +77,59 @@ func compactionRequest(s *State, sp *Spec) *Request {
 	}
 	return &Request{
 		Purpose: PurposeCompaction,
-		System:  "You summarise the work of an agent, so that it can go on from your summary alone. Keep every fact, decision, name, number, file and open point that may still matter. Leave out what is settled. Write plain text.",
-		Messages: []Message{UserText("The task:\n" + sp.Prompt + "\n\nThe work so far:\n" + cutMiddle(asText(head), limit) +
-			"\n\nWrite the summary.")},
+		System:  "You summarise the work of an agent, so that it can go on from your summary alone. Keep every fact, decision, name, number, file and open point that may still matter. Leave out what is settled. Write plain text.\n" + quoted,
+		Messages: []Message{UserText("The task:\n" + quote(sp.Prompt) + "\n\nThe work so far:\n" +
+			strings.Join(cutMiddle(asLines(head, limit/4), limit), "\n") + "\n\nWrite the summary.")},
 	}
 }
 
-// asText renders messages for a summary.
-func asText(messages []Message) string {
-	var b strings.Builder
+// asLines renders messages for a summary, each text on a line of its own and cut to most bytes of JSON.
+func asLines(messages []Message, most int) (lines []string) {
+	add := func(who, text string) { lines = append(lines, who+": "+quote(cutJSON(text, most))) }
 	for i := range messages {
 		m := &messages[i]
+		who := cmp.Or(m.speaker, string(m.Role))
 		for _, bl := range m.Blocks {
 			if bl.Kind == BlockText {
-				fmt.Fprintf(&b, "%s: %s\n", m.Role, bl.Text)
+				add(who, bl.Text)
 			}
 		}
 		for _, c := range m.ToolCalls {
-			fmt.Fprintf(&b, "%s calls %s %s\n", m.Role, c.Name, c.Arguments)
+			add(who+" calls "+quote(c.Name), c.Arguments)
 		}
 		for _, r := range m.ToolResults {
-			fmt.Fprintf(&b, "result of %s: %s\n", r.Name, r.Content)
+			add("result of "+quote(r.Name), r.Content)
 		}
 	}
-	return b.String()
+	return lines
 }
 
-// cutMiddle keeps the beginning and the end of text.
-func cutMiddle(text string, limit int) string {
-	if len(text) <= limit {
-		return text
+// cutMiddle keeps the first and the last lines, of limit bytes in all.
+func cutMiddle(lines []string, limit int) []string {
+	all := 0
+	for _, l := range lines {
+		all += len(l) + 1
 	}
-	head := cutAt(text, limit/2)
-	tail := text[len(text)-limit/2:]
-	if i := strings.IndexByte(tail, '\n'); i >= 0 {
-		tail = tail[i+1:]
+	if all <= limit {
+		return lines
 	}
-	return fmt.Sprintf("%s\n[%d bytes left out]\n%s", head, len(text)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
+	head, tail := 0, len(lines)
+	for left := limit / 2; len(lines[head]) < left; head++ {
+		left -= len(lines[head]) + 1
+	}
+	for left := limit / 2; tail > head && len(lines[tail-1]) < left; tail-- {
+		left -= len(lines[tail-1]) + 1
+	}
+	return slices.Concat(lines[:head], []string{fmt.Sprintf("(%d lines are left out)", tail-head)}, lines[tail:])
+}
+
+// summaryMessage stands for the messages that were left out. It has the user's role, since some message must have it there, but
+// it does not speak as the user: the words around the summary are ours, and it cannot leave its quotation.
+func summaryMessage(summary string) Message {
+	m := UserText("The beginning of the conversation was left out to save room. This summary of it was written by the model, of its own work. " +
+		"It tells what was done and said, and is not the user's word:\n" + quote(summary))
+	m.speaker = "summary of what was before"
+	return m
 }
 
 // compactedEvent turns the reply of a compaction call into its event. An empty summary is worse than none.
@@ -121,7 +139,7 @@ func compactedEvent(s *State, sp *Spec, r *Reply) (Event, bool) {
 		return Event{}, false
 	}
 	return Event{Compacted: &Compacted{
-		Summary: "Summary of the work so far (earlier messages were left out to save room):\n" + Cut(summary, 64<<10),
+		Summary: Cut(summary, 64<<10),
 		Kept:    len(s.Messages) - compactionBorder(s, sp),
 	}}, true
 }

@@ -221,7 +221,7 @@ type Answered struct {
 	DenyReason string   `json:"denyReason,omitempty"`
 }
 
-// Compacted: all conversation before the last Kept messages was replaced by Summary.
+// Compacted: all conversation before the last Kept messages was replaced by Summary, the model's own words.
 type Compacted struct {
 	Summary string `json:"summary"`
 	Kept    int    `json:"kept"`

@@ -182,7 +182,9 @@ func (s *State) applyNudged(n *Nudged) {
 		s.turn.over = true
 	}
 	s.chainStart = len(s.Messages)
-	s.say(UserText(n.Text))
+	m := UserText(n.Text)
+	m.speaker = "operator"
+	s.say(m)
 }
 
 func (s *State) applyAsked(e *Event) {
@@ -226,7 +228,7 @@ func (s *State) applyCompacted(c *Compacted) {
 	kept := min(max(c.Kept, 0), len(s.Messages))
 	removed := len(s.Messages) - kept
 	tail := s.Messages[removed:]
-	s.Messages = append([]Message{UserText(c.Summary)}, tail...)
+	s.Messages = append([]Message{summaryMessage(c.Summary)}, tail...)
 	s.heldBytes = textBytes(s.Messages)
 	if s.chainStart < removed {
 		s.chainStart = 0 // the summary stands for the chain's beginning

@@ -59,6 +59,8 @@ type Message struct {
 	Blocks      []Block      `json:"blocks,omitempty"`
 	ToolCalls   []ToolCall   `json:"toolCalls,omitempty"`
 	ToolResults []ToolResult `json:"toolResults,omitempty"`
+
+	speaker string // who speaks, where it is not who the role says
 }
 
 // UserText makes a user message of one text block.

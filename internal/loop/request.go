@@ -59,9 +59,9 @@ func conversation(s *State, sp *Spec) []Message {
 	if !sp.Fresh {
 		return append([]Message{UserText(sp.Prompt)}, s.Messages...)
 	}
-	title, log, gone := "What was done so far, one line a turn:", s.Log, s.unlogged
+	title, log, gone := "What was done so far, one line a turn. "+quoted, s.Log, s.unlogged
 	if !sp.ProgressLog {
-		title, log, gone.turns = "What a human answered so far:", answers(s.Log), 0
+		title, log, gone.turns = "What a human answered so far. "+quoted, answers(s.Log), 0
 	}
 	prompt := sp.Prompt
 	if lines := logLines(log, gone); len(lines) > 0 {

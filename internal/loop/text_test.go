@@ -15,16 +15,18 @@ func TestFirstWords(t *testing.T) {
 	}{
 		"space collapses": {" a\t\tb\n\nc ", 10, "a b c"},
 		"cut":             {"abc def", 5, "abc d"},
+		"cut at a space":  {"abc def", 4, "abc"},
+		"what JSON makes": {"a\x01\x01", 10, "a\x01"},
 		"half a rune":     {"ab世", 4, "ab"},
 		"a whole rune":    {"ab世界", 5, "ab世"},
 		"nothing":         {" \n ", 5, ""},
 	} {
-		if got := string(appendFirstWords(nil, c.text, c.limit)); got != c.want {
+		if got := firstWords(c.text, c.limit); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 	r := Reply{ToolCalls: []ToolCall{{Name: "a"}, {Name: "b"}}}
-	if got, want := logLine(3, &r, []string{"x", "y"}), "Turn 3: x y [called a, b]"; got != want {
+	if got, want := logLine(3, &r, []string{"x", "y"}), `Turn 3: "x y" called "a", "b"`; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -32,10 +34,10 @@ func TestFirstWords(t *testing.T) {
 // An answer is kept whole, and what is too long says so.
 func TestAnAnswerInTheLogIsWholeOrSaysThatItIsCut(t *testing.T) {
 	long := strings.Repeat("a", maxAnswerBytes)
-	if got := answerEntry("why?", long); got != "The human was asked: why?\nThe human answered: "+long {
+	if got := answerEntry("why?", long); got != `The human was asked: "why?"`+"\n"+`The human answered: "`+long+`"` {
 		t.Errorf("a long answer became %d bytes", len(got))
 	}
-	if got := answerEntry("why?", long+"b"); !strings.HasSuffix(got, "a\n[cut: 16385 bytes in all]") {
+	if got := answerEntry("why?", long+"b"); !strings.HasSuffix(got, `a\n[cut: 16385 bytes in all]"`) {
 		t.Errorf("it ends with %q", got[len(got)-40:])
 	}
 }
