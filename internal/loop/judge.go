@@ -1,8 +1,11 @@
 package loop
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -40,30 +43,72 @@ func judgeRequest(s *State, sp *Spec) *Request {
 // maxReasoning bounds what is kept of a judge's reasoning, in bytes.
 const maxReasoning = 8000
 
-// parseVerdict reads a judge's reply: JSON, else the marker lines. Whatever is unclear means: not answered.
+// parseVerdict reads a judge's reply: the JSON object that it ends with, or the marker that is its last line. Yes is what the
+// reply says once and nothing in it disputes: with a second verdict anywhere, in JSON or by a marker's line, it means no.
 func parseVerdict(r *Reply) *Verdict {
 	text := strings.TrimSpace(joinTexts(r.Texts()))
 	if truncated(r) || declined(r) || text == "" {
 		return &Verdict{Reasoning: "The judge gave no whole verdict."}
 	}
-	var v struct {
-		Answered  *bool  `json:"answered"`
-		Reasoning string `json:"reasoning"`
+	prose, said, reasoning := jsonVerdict(text)
+	if verdictField.MatchString(prose) {
+		said = append(said, false)
 	}
-	if json.Unmarshal([]byte(unfence(text)), &v) == nil && v.Answered != nil {
-		return &Verdict{Answered: *v.Answered, Reasoning: cutAt(v.Reasoning, 8000)}
-	}
-	answered, more := false, false
-	var rest []string
-	for _, line := range strings.Split(text, "\n") {
+	lines := strings.Split(prose, "\n")
+	rest := make([]string, 0, len(lines))
+	for i, line := range lines {
 		switch strings.Trim(strings.TrimSpace(line), "*_` .") {
 		case "VERDICT: DONE":
-			answered = true
+			said = append(said, i == len(lines)-1)
 		case "VERDICT: MORE":
-			more = true
+			said = append(said, false)
 		default:
 			rest = append(rest, line)
 		}
 	}
-	return &Verdict{Answered: answered && !more, Reasoning: cutAt(strings.TrimSpace(strings.Join(rest, "\n")), 8000)}
+	if len(said) > 1 && slices.Contains(said, true) {
+		return &Verdict{Reasoning: "The judge gave no clear verdict."}
+	}
+	return &Verdict{
+		Answered:  len(said) == 1 && said[0],
+		Reasoning: cutAt(cmp.Or(reasoning, strings.TrimSpace(strings.Join(rest, "\n"))), maxReasoning),
+	}
+}
+
+// verdictField is a verdict in JSON, or what was meant to be one. verdictStart may begin the object.
+var (
+	verdictField = regexp.MustCompile(`(?i)answered["'` + "`" + `*\s]*[:=]`)
+	verdictStart = regexp.MustCompile(`\{\s*"`)
+)
+
+// maxVerdictStarts bounds where the object of a verdict is looked for, since each look may read all of the reply.
+const maxVerdictStarts = 64
+
+// jsonVerdict takes the JSON object that text ends with, also within a fence, and what it says: once for each field named
+// answered. Without such an object it says nothing, and all of text is prose.
+func jsonVerdict(text string) (prose string, said []bool, reasoning string) {
+	object := strings.TrimSpace(strings.TrimSuffix(text, "```"))
+	for _, at := range verdictStart.FindAllStringIndex(object, maxVerdictStarts) {
+		if !json.Valid([]byte(object[at[0]:])) {
+			continue
+		}
+		var v struct {
+			Answered  everyField `json:"answered"`
+			Reasoning string     `json:"reasoning"`
+		}
+		if json.Unmarshal([]byte(object[at[0]:]), &v) != nil || len(v.Answered) == 0 {
+			break
+		}
+		return strings.TrimSpace(object[:at[0]]), v.Answered, v.Reasoning
+	}
+	return text, nil, ""
+}
+
+// everyField are the values of a field that an object may hold several times: whether each is true.
+type everyField []bool
+
+// UnmarshalJSON is called for each of the fields.
+func (f *everyField) UnmarshalJSON(value []byte) error {
+	*f = append(*f, string(value) == "true")
+	return nil
 }
