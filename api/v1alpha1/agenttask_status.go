@@ -265,7 +265,8 @@ type PendingToolCall struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// arguments is the JSON text that the agent wrote. A long one is cut here, saying so; the transcript has it whole.
+	// arguments is the JSON text that the agent wrote, whole. Control and format characters in it are escaped, which changes nothing
+	// of its value. A call that is too long to be shown whole is denied.
 	// +kubebuilder:validation:MaxLength=8192
 	// +optional
 	Arguments *string `json:"arguments,omitempty"`

@@ -116,13 +116,29 @@ func parseApprovalLine(line string, ids []string) (verb string, named []string, 
 	}
 }
 
-// approvalQuestion asks for the calls of a turn that need a human.
+// shownWhole are the calls that the status can show whole, of those that need approval: the first ones that fit. A human
+// approves what runs, so no other can be approved. An id or a name that must be escaped could be taken for another one.
+func shownWhole(calls []ToolCall, need map[string]bool) map[string]bool {
+	shown, left := map[string]bool{}, MaxShownCalls
+	for _, c := range calls {
+		if !need[c.ID] || Visible(c.ID) != c.ID || Visible(c.Name) != c.Name {
+			continue
+		}
+		arguments := len(Visible(orEmptyObject(c.Arguments)))
+		if n := len(c.ID) + len(c.Name) + arguments; arguments <= MaxShownArguments && n <= left {
+			shown[c.ID], left = true, left-n
+		}
+	}
+	return shown
+}
+
+// approvalQuestion asks for the calls of a turn that need a human, and that one can be shown.
 func approvalQuestion(s *State, sp *Spec) *Asked {
 	t := s.turn
 	a := &Asked{Kind: QuestionApproval, InputHash: HashInput(sp.ResumeInput)}
 	var names []string
 	for _, c := range t.reply.ToolCalls {
-		if t.needApproval[c.ID] {
+		if t.shown[c.ID] {
 			a.CallIDs = append(a.CallIDs, c.ID)
 			names = append(names, c.Name)
 		}

@@ -73,7 +73,7 @@ func normaliseCalls(r *Reply) {
 	for i := range r.ToolCalls {
 		c := &r.ToolCalls[i]
 		c.Name, c.Arguments, c.Opaque = cutAt(clean(c.Name), 128), clean(c.Arguments), clean(c.Opaque)
-		c.ID = uniqueID(cutAt(clean(c.ID), 200), i+1, seen)
+		c.ID = uniqueID(cutAt(Visible(c.ID), 200), i+1, seen)
 		if !names.take(c.ID + c.ID + c.Name) { // the id stands in what needs approval as well
 			r.ToolCalls = r.ToolCalls[:i]
 			lacksPart(r)

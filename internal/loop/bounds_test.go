@@ -204,7 +204,7 @@ func TestAReplyWithMorePartsThanAreKeptCountsAsCutOff(t *testing.T) {
 		"as many calls as are kept":  {[]Block{done}, slices.Repeat([]ToolCall{{Name: "write"}}, maxReplyCalls), false, 1, maxReplyCalls},
 		"a call more":                {[]Block{done}, slices.Repeat([]ToolCall{{Name: "write"}}, maxReplyCalls+1), true, 1, maxReplyCalls},
 		"the longest plain names":    {[]Block{done}, slices.Repeat([]ToolCall{{ID: strings.Repeat("i", 200), Name: strings.Repeat("n", 128)}}, maxReplyCalls), false, 1, maxReplyCalls},
-		"names that JSON makes long": {[]Block{done}, slices.Repeat([]ToolCall{{ID: escaped, Name: escaped}}, maxReplyCalls), true, 1, 14},
+		"names that JSON makes long": {[]Block{done}, slices.Repeat([]ToolCall{{ID: escaped, Name: escaped}}, maxReplyCalls), true, 1, 29},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Reply{Finish: FinishStop, Blocks: c.blocks, ToolCalls: c.calls}

@@ -56,6 +56,8 @@ func cannotRun(t *turn, sp *Spec, c ToolCall) string {
 		return "Denied by the human. Do not call it again with these arguments."
 	case t.lost && !repeatable(c, sp):
 		return lostOutcome
+	case t.needApproval[c.ID] && !t.shown[c.ID]:
+		return tooLongToApprove
 	case !known:
 		return unknownTool(c.Name, sp)
 	case tool.RequireApproval && !t.needApproval[c.ID]:
@@ -63,6 +65,10 @@ func cannotRun(t *turn, sp *Spec, c ToolCall) string {
 	}
 	return ""
 }
+
+var tooLongToApprove = fmt.Sprintf("Denied: this call needs a human's approval, and cannot be shown whole to one, so that nobody can approve it. "+
+	"Of one call %d bytes of arguments can be shown, of all calls of a reply %d. Call it again with shorter arguments, or with fewer calls at once.",
+	MaxShownArguments, MaxShownCalls)
 
 func argumentsFault(c ToolCall) string {
 	var object map[string]json.RawMessage

@@ -83,7 +83,7 @@ func pendingCalls(s *State, sp *Spec, now time.Time) Action {
 	switch {
 	case truncated(&t.reply):
 		return returned(notRun(t.reply.ToolCalls, "Not run: the reply was cut off before it ended. Ask again, with fewer or shorter calls."))
-	case len(t.needApproval) > 0 && !t.asked[QuestionApproval]:
+	case len(t.shown) > 0 && !t.asked[QuestionApproval]:
 		return emit(Event{Asked: approvalQuestion(s, sp)})
 	case sp.timeIsUp(s, now):
 		return emit(Event{ToolsReturned: tooLate(t, sp)})

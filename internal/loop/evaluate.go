@@ -48,6 +48,8 @@ func checkOutput(sp *Spec, r *Reply) *OutputCheck {
 		c.Fault = clean(err.Error())
 	case result == "":
 		c.Fault = fmt.Sprintf("the reply has no JSON: give it as the argument output of %s, or as the only text of the reply", ToolTaskComplete)
+	case len(Visible(result)) > MaxOutputBytes:
+		c.Fault = fmt.Sprintf("the JSON takes more than %d bytes once its control and format characters are escaped: make it shorter, or leave them out", MaxOutputBytes)
 	default:
 		c.JSON = result
 	}

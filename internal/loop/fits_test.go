@@ -97,7 +97,7 @@ func eventsOf(t *testing.T, reply *Reply, result, answer string) map[string]Even
 		known[c.Name] = true
 	}
 	ids := callIDs(reply.ToolCalls)
-	s := &State{turn: &turn{reply: *reply, needApproval: toSet(ids)}}
+	s := &State{turn: &turn{reply: *reply, needApproval: toSet(ids), shown: shownWhole(reply.ToolCalls, toSet(ids))}}
 	replied := &ModelReplied{Purpose: PurposeJudge, Reply: *reply, Verdict: parseVerdict(reply), NeedApproval: ids, RequestBytes: 1 << 40}
 	asked := approvalQuestion(s, &Spec{}) // the answer comes after it
 	asked.ID = "q"

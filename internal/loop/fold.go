@@ -124,6 +124,7 @@ func (s *State) applyReplied(r *ModelReplied) {
 	t.unscanned = true
 	if len(r.NeedApproval) > 0 {
 		t.needApproval = toSet(r.NeedApproval)
+		t.shown = shownWhole(r.Reply.ToolCalls, t.needApproval)
 	}
 	t.started = len(r.Reply.ToolCalls) > 0 && len(r.NeedApproval) == 0
 	t.returned = len(r.Reply.ToolCalls) == 0
@@ -196,7 +197,8 @@ func (s *State) applyAsked(e *Event) {
 		t.asked[q.Kind] = true
 		want := toSet(q.CallIDs)
 		for _, c := range t.reply.ToolCalls {
-			if want[c.ID] {
+			if want[c.ID] && t.shown[c.ID] {
+				c.Arguments = orEmptyObject(c.Arguments) // as it runs
 				q.Calls = append(q.Calls, c)
 			}
 		}

@@ -63,6 +63,10 @@ const (
 	MaxSummaryBytes  = 4096
 	MaxOutputBytes   = eval.MaxJSONBytes
 	MaxQuestionBytes = 4096
+	// MaxShownArguments is of one call that waits for approval, MaxShownCalls of all of them with their ids and names. What is
+	// longer as Visible writes it cannot be shown whole, and so not be approved.
+	MaxShownArguments = 8192
+	MaxShownCalls     = 32 << 10
 )
 
 // unfence takes the JSON out of a fenced code block, if the text is nothing else.

@@ -101,7 +101,7 @@ func (s *State) Approved() (names []string) {
 		return nil
 	}
 	for _, c := range t.reply.ToolCalls {
-		if t.needApproval[c.ID] && !t.denied[c.ID] {
+		if t.shown[c.ID] && !t.denied[c.ID] {
 			names = append(names, c.Name)
 		}
 	}
@@ -114,6 +114,7 @@ type turn struct {
 	signal       signal.Signal
 	unscanned    bool // signal is not up to date
 	needApproval map[string]bool
+	shown        map[string]bool // those of needApproval that a human can be shown whole
 	asked        map[QuestionKind]bool
 	denied       map[string]bool
 	denyReason   string

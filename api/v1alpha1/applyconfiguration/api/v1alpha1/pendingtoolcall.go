@@ -13,7 +13,8 @@ type PendingToolCallApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// name of the tool.
 	Name *string `json:"name,omitempty"`
-	// arguments is the JSON text that the agent wrote. A long one is cut here, saying so; the transcript has it whole.
+	// arguments is the JSON text that the agent wrote, whole. Control and format characters in it are escaped, which changes nothing
+	// of its value. A call that is too long to be shown whole is denied.
 	Arguments *string `json:"arguments,omitempty"`
 }
 
