@@ -7,11 +7,12 @@ import (
 	"os"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/cli"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
 func main() {
 	if err := cli.Run(context.Background(), os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, loop.Visible(err.Error()))
 		os.Exit(1)
 	}
 }

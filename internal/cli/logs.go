@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
@@ -89,7 +90,7 @@ func Logs(ctx context.Context, c client.Client, namespace, name string, out io.W
 		return err
 	}
 	if len(events) == 0 {
-		_, err = fmt.Fprintf(out, "AgentTask %s/%s %s\n", namespace, name, whyEmpty(task))
+		_, err = fmt.Fprintf(out, "AgentTask %s/%s %s\n", namespace, name, loop.Visible(whyEmpty(task)))
 		return err
 	}
 	return transcript.Render(out, events)

@@ -34,7 +34,8 @@ func TestLogsPrintWhatWasSaidOrThatNothingWas(t *testing.T) {
 	early := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "early", Namespace: "ns", UID: "u6"}, Status: v1alpha1.AgentTaskStatus{
 		ObservedGeneration: 1, Phase: v1alpha1.PhaseCancelled, Message: "Cancelled.",
 	}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(started, fresh, unseen, bare, pruned, early).Build()
+	hostile := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "hostile", Namespace: "ns", UID: "u7"}, Status: v1alpha1.AgentTaskStatus{ObservedGeneration: 1, Message: "No \x1b[31mmodel."}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(started, fresh, unseen, bare, pruned, early, hostile).Build()
 	journal, _, err := transcript.Load(t.Context(), transcript.NewKubernetes(c), transcript.TaskRef{Namespace: "ns", Name: "started", UID: "u1"})
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +48,7 @@ func TestLogsPrintWhatWasSaidOrThatNothingWas(t *testing.T) {
 		"started": "Go on with it.", "fresh": "has not started: No model.",
 		"unseen": "has not been seen by an operator yet", "bare": "has not been seen by an operator yet",
 		"pruned": "its transcript is gone. Its status says: Completed.", "early": "ended before it started, so it has no transcript: Cancelled.",
+		"hostile": `has not started: No \u001b[31mmodel.`,
 	} {
 		var out strings.Builder
 		if err := cli.Logs(t.Context(), c, "ns", name, &out); err != nil || !strings.Contains(out.String(), want) {

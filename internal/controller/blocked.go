@@ -52,6 +52,7 @@ func (r *TaskReconciler) reportBlocked(ctx context.Context, s *session, w *Waiti
 		want.Message = sp.CancelMessage() + " The AgentTranscripts do not tell of it: " + w.Message
 		want.CompletionTime = ptr(metav1.NewTime(p.Now).Rfc3339Copy())
 	}
+	show(want)
 	want.Conditions = conditions(*want, p)
 	if !changed(&task.Status, want) {
 		return nil

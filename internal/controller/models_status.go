@@ -44,7 +44,7 @@ func readyCondition(conditions []metav1.Condition, generation int64, err error, 
 	var w *Waiting
 	switch {
 	case errors.As(err, &w):
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, w.Reason, w.Message
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, w.Reason, loop.Cut(loop.Visible(w.Message), maxMessageBytes)
 	case err != nil:
 		return nil, err
 	}
@@ -143,11 +143,12 @@ func discovered(tools []mcp.Tool) []v1alpha1.DiscoveredTool {
 	var out []v1alpha1.DiscoveredTool
 	seen := map[string]bool{}
 	for _, t := range tools {
-		if len(out) == maxListedTools || seen[t.ServerName] || len(t.ServerName) > 256 {
+		name := loop.Visible(t.ServerName)
+		if len(out) == maxListedTools || seen[name] || len(name) > 256 {
 			continue
 		}
-		seen[t.ServerName] = true
-		out = append(out, v1alpha1.DiscoveredTool{Name: t.ServerName, Digest: t.Digest, RequiresApproval: ptr(t.Definition.RequireApproval)})
+		seen[name] = true
+		out = append(out, v1alpha1.DiscoveredTool{Name: name, Digest: t.Digest, RequiresApproval: ptr(t.Definition.RequireApproval)})
 	}
 	return out
 }

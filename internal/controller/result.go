@@ -188,7 +188,7 @@ func (r *TaskReconciler) keepOff(ctx context.Context, s *session, with *rivalry)
 		log.FromContext(ctx).Info("Another installation of the operator runs this task too, so this one keeps off", "other", with.holder, "this", r.Holder)
 		r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, "AnotherOperator", "Run",
 			"Another installation of the operator (%s) runs this task too, so this one (%s) keeps off. Let only one of them watch it: see --watch-namespaces and --watch-label-selector.",
-			with.holder, r.Holder)
+			loop.Visible(with.holder), r.Holder)
 	}
 	r.statuses.drop(s.key)
 	r.sessions.drop(s.key) // what the other does is read anew next time

@@ -68,17 +68,37 @@ func ProjectStatus(before *v1alpha1.AgentTaskStatus, p Projection) v1alpha1.Agen
 		st.Transcript = &v1alpha1.TranscriptStatus{Segments: &p.Stats.Segments, Events: &p.Stats.Events, Bytes: &p.Stats.Bytes}
 	}
 	if s.End != nil || s.Question != nil || p.suspended() {
-		st.Output = loop.Cut(s.Output, loop.MaxOutputBytes) // only at a pause or an end: it is large, and each write rewrites it
+		st.Output = s.Output // only at a pause or an end: it is large, and each write rewrites it
 	}
 	if s.End != nil {
 		st.CompletionTime = ptr(metav1.NewTime(s.EndedAt).Rfc3339Copy())
-		st.Summary = loop.Cut(s.End.Summary, loop.MaxSummaryBytes)
+		st.Summary = s.End.Summary
 		if s.End.Output != "" {
 			st.Output = s.End.Output
 		}
 	}
+	show(&st)
 	st.Conditions = conditions(st, p)
 	return st
+}
+
+// maxMessageBytes is what the API takes of a message.
+const maxMessageBytes = 2048
+
+// show makes the texts of a status what they may be seen as: models, tools and servers wrote most of them, and people read them
+// raw. They are escaped first and cut then, so none is longer than the API takes. The journal has them as they were.
+func show(st *v1alpha1.AgentTaskStatus) {
+	limits := map[*string]int{&st.Message: maxMessageBytes, &st.Summary: loop.MaxSummaryBytes, &st.Output: loop.MaxOutputBytes}
+	if q := st.InputRequest; q != nil {
+		limits[&q.Question] = loop.MaxQuestionBytes
+		for i := range q.ToolCalls { // their ids and names are shown as they are, or not at all
+			limits[q.ToolCalls[i].Arguments] = loop.MaxShownArguments
+		}
+	}
+	delete(limits, nil) // arguments that an older operator left out
+	for text, limit := range limits {
+		*text = loop.Cut(loop.Visible(*text), limit)
+	}
 }
 
 // suspended tells whether the task is held, be it before its start.
@@ -103,17 +123,17 @@ func message(p Projection) string {
 	s := p.State
 	switch {
 	case s.End != nil:
-		return cmp.Or(loop.Cut(s.End.Message, 2000), "The task has ended.")
+		return cmp.Or(s.End.Message, "The task has ended.")
 	case p.Waiting != nil && p.Waiting.Held:
-		return loop.Cut(p.Waiting.Message, 2000)
+		return p.Waiting.Message
 	case s.Question != nil:
 		return question(p)
 	case p.suspended():
 		return "Held by spec.suspend. Set it to false to go on."
 	case p.Waiting != nil:
-		return loop.Cut(p.Waiting.Message, 2000)
+		return p.Waiting.Message
 	case s.Failures > 0:
-		return "A model call failed and is tried again: " + loop.Cut(s.LastFailure.Message, 1000)
+		return "A model call failed and is tried again: " + s.LastFailure.Message
 	case s.Started():
 		return "The agent is working."
 	}
@@ -165,16 +185,14 @@ func inputRequest(p Projection) *v1alpha1.InputRequest {
 		return nil
 	}
 	out := &v1alpha1.InputRequest{
-		ID: q.ID, Kind: v1alpha1.InputRequestKind(q.Kind), Question: loop.Cut(q.Question, loop.MaxQuestionBytes),
+		ID: q.ID, Kind: v1alpha1.InputRequestKind(q.Kind), Question: q.Question,
 		AskedAt: metav1.NewTime(q.AskedAt).Rfc3339Copy(),
 	}
 	if p.InputTimeout > 0 {
 		out.Deadline = ptr(metav1.NewTime(q.AskedAt.Add(p.InputTimeout)).Rfc3339Copy())
 	}
 	for _, c := range q.Calls {
-		out.ToolCalls = append(out.ToolCalls, v1alpha1.PendingToolCall{
-			ID: c.ID, Name: c.Name, Arguments: ptr(loop.Cut(c.Arguments, 8000)),
-		})
+		out.ToolCalls = append(out.ToolCalls, v1alpha1.PendingToolCall{ID: c.ID, Name: c.Name, Arguments: &c.Arguments})
 	}
 	return out
 }

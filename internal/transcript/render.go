@@ -6,15 +6,15 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
 // Render writes events as people read them: plain text, one block an event.
 //
-// Control characters are written as escapes: models and tools wrote most of the text, and it must not reach the reader's
-// terminal as commands.
+// Texts are written as loop.Visible does: models and tools wrote most of them, and none must reach the reader's terminal as commands.
+// Nor can a text pass for another one: an event's head stands at the margin, our labels four spaces in, and all lines of a
+// text without one, or after one, six.
 func Render(w io.Writer, events []loop.Event) error {
 	r := &renderer{w: bufio.NewWriter(w)}
 	for i := range events {
@@ -32,25 +32,27 @@ type renderer struct{ w *bufio.Writer }
 func (r *renderer) write(s string) { _, _ = r.w.WriteString(s) }
 
 // head writes the first line of an event: seq, time, who and what.
-// What models wrote cannot look like one: it is indented, or has no line feed.
 func (r *renderer) head(e *loop.Event, who, what string) {
-	what = strings.ReplaceAll(printable(what), "\n", `\n`)
-	r.write(fmt.Sprintf("#%d  %s  %s: %s\n", e.Seq, e.Time.UTC().Format(time.RFC3339), who, what))
+	r.write(fmt.Sprintf("#%d  %s  %s: %s\n", e.Seq, e.Time.UTC().Format(time.RFC3339), who, oneLine(what)))
 }
 
-// text writes an indented paragraph, nothing for an empty text.
+// text writes an indented paragraph, nothing for an empty text. With a label, its first line stands beside that.
 func (r *renderer) text(label, text string) {
-	text = strings.TrimRight(text, "\n")
+	text = strings.TrimRight(loop.Visible(text), "\n")
 	if text == "" {
 		return
 	}
+	begin := "      "
 	if label != "" {
-		text = label + ": " + text
+		begin = "    " + oneLine(label) + ": "
 	}
-	for line := range strings.SplitSeq(printable(text), "\n") {
-		r.write(strings.TrimRight("    "+line, " ") + "\n")
+	for line := range strings.SplitSeq(text, "\n") {
+		r.write(strings.TrimRight(begin+line, " ") + "\n")
+		begin = "      "
 	}
 }
+
+func oneLine(text string) string { return strings.ReplaceAll(loop.Visible(text), "\n", `\n`) }
 
 func (r *renderer) event(e *loop.Event) {
 	switch {
@@ -114,11 +116,7 @@ func (r *renderer) replied(e *loop.Event, m *loop.ModelReplied) {
 	}
 	r.head(e, "model", fmt.Sprintf("%s, %s", what, usage(m.Reply.Usage, m.Cost)))
 	for _, b := range m.Reply.Blocks {
-		label := string(b.Kind)
-		if b.Kind == loop.BlockText {
-			label = ""
-		}
-		r.text(label, b.Text)
+		r.text(string(b.Kind), b.Text)
 	}
 	if v := m.Verdict; v != nil {
 		r.text("verdict", map[bool]string{true: "done", false: "not done"}[v.Answered])
@@ -159,7 +157,7 @@ func (r *renderer) returned(e *loop.Event, t *loop.ToolsReturned) {
 		r.text(label, res.Name+"\n"+res.Content)
 	}
 	for _, item := range t.Todo {
-		r.text("", map[bool]string{true: "[x] ", false: "[ ] "}[item.Done]+item.Text)
+		r.text("todo", map[bool]string{true: "[x] ", false: "[ ] "}[item.Done]+item.Text)
 	}
 }
 
@@ -183,23 +181,4 @@ func usage(u loop.Usage, cost *loop.Cost) string {
 		s += strings.TrimRight(fmt.Sprintf(", %s %s", cost.Amount, cost.Currency), " ")
 	}
 	return s
-}
-
-// printable replaces what a terminal would act on. Line feeds, tabs, spaces of all widths and what joins emoji stay.
-func printable(s string) string {
-	safe := func(c rune) bool {
-		return c == '\n' || c == '\t' || c == '\u200d' || unicode.IsPrint(c) || unicode.Is(unicode.Zs, c)
-	}
-	if strings.IndexFunc(s, func(c rune) bool { return !safe(c) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, c := range s {
-		if safe(c) {
-			b.WriteRune(c)
-			continue
-		}
-		fmt.Fprintf(&b, "\\u%04x", c)
-	}
-	return b.String()
 }

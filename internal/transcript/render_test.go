@@ -20,10 +20,13 @@ func TestRenderedTextCannotActOnATerminal(t *testing.T) {
 		"carriage return":  {"it would overwrite the line's head", "a\rb", `a\u000db`},
 		"bidi override":    {"it would reorder what is read", "a\u202eb", `a\u202eb`},
 		"letters":          {"text in any script stays", "naïve 日本語", "naïve 日本語"},
-		"emoji":            {"joined ones stay whole", "👩\u200d💻", "👩\u200d💻"},
+		"emoji":            {"a joiner is invisible", "👩\u200d💻", `👩\u200d💻`},
 		"space, no break":  {"it is a space", "10\u00a0km", "10\u00a0km"},
 		"tab":              {"code has them", "a\tb", "a\tb"},
-		"another event":    {"lines are indented, so none looks like an event's head", "a\n#9  2026", "a\n    #9  2026"},
+		"another event":    {"lines are indented, so none looks like an event's head", "a\n#9  2026", "a\n      #9  2026"},
+		"another label":    {"lines are indented more than our labels", "a\n    denied: b", "a\n          denied: b"},
+		"tags":             {"they hide a text within another", "a\U000e0041b", `a\udb40\udc41b`},
+		"broken UTF-8":     {"a byte alone may be C1", "a\x9b31mb", "a\ufffd31mb"},
 		"trailing newline": {"no empty lines at the end", "a\n\n", "a"},
 	} {
 		var out bytes.Buffer
@@ -31,7 +34,7 @@ func TestRenderedTextCannotActOnATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, body, _ := strings.Cut(out.String(), "\n")
-		if want := "    " + tc.want + "\n"; body != want {
+		if want := "      " + tc.want + "\n"; body != want {
 			t.Errorf("%s: %q, want %q: %s", name, body, want, tc.why)
 		}
 	}
