@@ -69,12 +69,43 @@ func lastTurns(messages []Message, n int) int {
 	return 0
 }
 
-func compactionRequest(s *State, sp *Spec) *Request {
-	head := s.Messages[contextStart(s, sp):compactionBorder(s, sp)]
-	limit := 400_000 // bytes
+// compactionHead is what a compaction summarises, and how much of it is shown for that: bytes.
+func compactionHead(s *State, sp *Spec) (head []Message, limit int) {
+	limit = 400_000
 	if sp.ContextWindowTokens > 0 {
 		limit = int(min(sp.ContextWindowTokens*2, int64(limit)))
 	}
+	return s.Messages[contextStart(s, sp):compactionBorder(s, sp)], limit
+}
+
+// compactionBytes is about the size of a compaction's request, and never too little: to write it only for that would take long, since
+// it is asked for at each look.
+func compactionBytes(s *State, sp *Spec) int64 {
+	head, limit := compactionHead(s, sp)
+	prompt := sp.Prompt
+	if s.Input != nil {
+		prompt = s.Input.Prompt
+	}
+	n := 0
+	for i := 0; i < len(head) && n < limit; i++ {
+		m := &head[i]
+		n += textBytes(head[i : i+1]) // names and ids are in there, and what stands around
+		for j := range m.Blocks {
+			n += jsonBytes(m.Blocks[j].Text)
+		}
+		for j := range m.ToolCalls {
+			n += jsonBytes(m.ToolCalls[j].Arguments)
+		}
+		for j := range m.ToolResults {
+			n += jsonBytes(m.ToolResults[j].Content)
+		}
+	}
+	const around = 1 << 10
+	return int64(min(n, limit) + jsonBytes(prompt) + around)
+}
+
+func compactionRequest(s *State, sp *Spec) *Request {
+	head, limit := compactionHead(s, sp)
 	return &Request{
 		Purpose: PurposeCompaction,
 		System:  "You summarise the work of an agent, so that it can go on from your summary alone. Keep every fact, decision, name, number, file and open point that may still matter. Leave out what is settled. Write plain text.\n" + quoted,

@@ -183,7 +183,12 @@ func fillUsage(u *Usage, estimatedInput, outputBytes int64, broken bool) {
 }
 
 // requestBytes is the size of the text of the request that a call of this purpose would send.
-func requestBytes(s *State, sp *Spec, p Purpose) int64 { return sizeOf(buildRequest(s, sp, p)) }
+func requestBytes(s *State, sp *Spec, p Purpose) int64 {
+	if p == PurposeCompaction {
+		return compactionBytes(s, sp)
+	}
+	return sizeOf(buildRequest(s, sp, p))
+}
 
 func sizeOf(r *Request) int64 {
 	n := len(r.System) + len(r.OutputSchema)

@@ -80,3 +80,23 @@ func TestLogLines(t *testing.T) {
 		t.Errorf("the order is %q", got[:3])
 	}
 }
+
+// What a call may have taken is charged by this guess where nobody knows.
+func TestTheSizeOfACompactionIsNeverGuessedTooSmall(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing": "", "plain": "some words ", "quotes": `"quoted\ `, "control": "\x00\x1b", "separators": "\u2028", "format": "\u202e\u200b", "wide": "漢字", "not UTF-8": clean("\xff a"),
+	} {
+		for _, bytes := range []int{0, 10, 1000, 100_000, 1_000_000} {
+			long := strings.Repeat(text, bytes/max(1, len(text)))
+			s := &State{Input: &Input{Prompt: cutAt(long, 60_000)}}
+			for i := range 6 {
+				s.say(Message{Role: RoleAssistant, Blocks: []Block{{Kind: BlockText, Text: long}}, ToolCalls: []ToolCall{{ID: "c", Name: "look", Arguments: long}}})
+				s.say(Message{Role: RoleTool, ToolResults: []ToolResult{{CallID: "c", Name: "look", Content: long[:len(long)/(i+1)]}}})
+			}
+			sp := &Spec{}
+			if guess, is := compactionBytes(s, sp), sizeOf(buildRequest(s, sp, PurposeCompaction)); guess < is {
+				t.Errorf("%s, %d bytes: guessed %d, it has %d", name, bytes, guess, is)
+			}
+		}
+	}
+}
