@@ -53,6 +53,7 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::23"),    // AWS EKS pod identity over IPv6
 	netip.MustParseAddr("100.100.100.200"), // Alibaba
 	netip.MustParseAddr("fd20:ce::254"),    // Google over IPv6
+	netip.MustParseAddr("fd00:42::42"),     // Scaleway over IPv6
 	netip.MustParseAddr("168.63.129.16"),   // Azure wire server
 	netip.MustParseAddr("192.0.0.192"),     // Oracle, classic
 }

@@ -27,6 +27,7 @@ func TestAddressesAreRefusedByKind(t *testing.T) {
 		"metadata of Alibaba":           {addr: "100.100.100.200", refuse: true, reason: "metadata"},
 		"metadata of EKS v6":            {addr: "fd00:ec2::23", refuse: true, reason: "metadata"},
 		"metadata of Google v6":         {addr: "fd20:ce::254", refuse: true, reason: "metadata"},
+		"metadata of Scaleway v6":       {addr: "fd00:42::42", refuse: true, reason: "metadata"},
 		"metadata of Azure's wire":      {addr: "168.63.129.16", refuse: true, reason: "metadata"},
 		"metadata of Oracle":            {addr: "192.0.0.192", refuse: true, reason: "metadata"},
 		"metadata mapped to v6":         {addr: "::ffff:169.254.169.254", refuse: true, reason: "metadata"},
