@@ -127,6 +127,9 @@ func parameters(in *v1alpha1.ModelParameters) (model.Parameters, error) {
 	return out, nil
 }
 
+// mostScriptedTokens bounds what a scripted reply may say that it took, in input and in output: counters that all tasks share take it.
+const mostScriptedTokens = 1_000_000_000
+
 func (m *Models) script(in *v1alpha1.Script) scripted.Script {
 	var out scripted.Script
 	if in == nil {
@@ -136,7 +139,7 @@ func (m *Models) script(in *v1alpha1.Script) scripted.Script {
 	for _, r := range in.Replies {
 		reply := scripted.Reply{Text: deref(r.Text), Delay: m.callTimeout(r.Delay, 0), Error: scripted.Failures[string(r.Error)]}
 		if u := r.Usage; u != nil {
-			reply.Usage = loop.Usage{InputTokens: deref(u.InputTokens), OutputTokens: deref(u.OutputTokens)}
+			reply.Usage = loop.Usage{InputTokens: min(deref(u.InputTokens), mostScriptedTokens), OutputTokens: min(deref(u.OutputTokens), mostScriptedTokens)}
 			reply.Usage.TotalTokens = reply.Usage.Total()
 		}
 		for _, c := range r.ToolCalls {

@@ -74,7 +74,7 @@ func (e *Engine) replied(s *State, sp, newest *Spec, a Action, req *Request, rep
 		}
 		return []Event{{ModelReplied: r}, ev}
 	case PurposeTurn:
-		r.RequestBytes = sizeOf(req)
+		r.RequestBytes = req.Bytes()
 		r.Output, r.StopWhen = checkOutput(newest, reply), checkStop(s, newest, reply)
 		for _, c := range reply.ToolCalls {
 			if t, ok := sp.tool(c.Name); ok && t.RequireApproval && !IsBuiltin(c.Name) && !truncated(reply) && argumentsFault(c) == "" {

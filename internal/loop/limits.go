@@ -187,10 +187,11 @@ func requestBytes(s *State, sp *Spec, p Purpose) int64 {
 	if p == PurposeCompaction {
 		return compactionBytes(s, sp)
 	}
-	return sizeOf(buildRequest(s, sp, p))
+	return buildRequest(s, sp, p).Bytes()
 }
 
-func sizeOf(r *Request) int64 {
+// Bytes is the size of the request's text, with a little for what providers put between its parts.
+func (r *Request) Bytes() int64 {
 	n := len(r.System) + len(r.OutputSchema)
 	for i := range r.Tools {
 		t := &r.Tools[i]

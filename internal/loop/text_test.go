@@ -94,7 +94,7 @@ func TestTheSizeOfACompactionIsNeverGuessedTooSmall(t *testing.T) {
 				s.say(Message{Role: RoleTool, ToolResults: []ToolResult{{CallID: "c", Name: "look", Content: long[:len(long)/(i+1)]}}})
 			}
 			sp := &Spec{}
-			if guess, is := compactionBytes(s, sp), sizeOf(buildRequest(s, sp, PurposeCompaction)); guess < is {
+			if guess, is := compactionBytes(s, sp), buildRequest(s, sp, PurposeCompaction).Bytes(); guess < is {
 				t.Errorf("%s, %d bytes: guessed %d, it has %d", name, bytes, guess, is)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/url"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -21,6 +22,9 @@ import (
 // A task may outlive many processes, so nothing of its trace is held in one: the ids of the trace and of the task's span
 // follow from the task's UID.
 type Tracer struct{ tracer trace.Tracer }
+
+// maxNameBytes bounds the name of a model that a server gives itself.
+const maxNameBytes = 256
 
 // NewTracer makes a Tracer of a provider that was made with WithIDs.
 func NewTracer(p trace.TracerProvider) *Tracer {
@@ -66,7 +70,7 @@ func (t *Tracer) Model(m loop.Model, spec *v1alpha1.AgentModelSpec) loop.Model {
 		if reply != nil {
 			span.SetAttributes(usageAttributes(reply.Usage)...)
 			if reply.Model != "" {
-				span.SetAttributes(keyResponseModel.String(reply.Model))
+				span.SetAttributes(keyResponseModel.String(loop.Cut(strings.ToValidUTF8(reply.Model, "\uFFFD"), maxNameBytes)))
 			}
 			if reply.Finish != "" {
 				span.SetAttributes(keyFinishReasons.StringSlice([]string{string(reply.Finish)}))

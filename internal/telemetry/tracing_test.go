@@ -124,6 +124,28 @@ func TestATraceIsWholeOverRestarts(t *testing.T) {
 	}
 }
 
+// An exporter refuses a whole batch of spans for one text that is too long, or no UTF-8.
+func TestTheModelsNameIsWhatASpanCanHave(t *testing.T) {
+	for name, c := range map[string]struct{ told, want string }{
+		"a name":         {"gpt-x", "gpt-x"},
+		"none":           {"", ""},
+		"the longest":    {strings.Repeat("n", 256), strings.Repeat("n", 256)},
+		"a flood":        {strings.Repeat("n", 1<<20), strings.Repeat("n", 228) + "\n[cut: 1048576 bytes in all]"},
+		"bytes, no text": {"a\xff\xfeb", "a\uFFFDb"},
+	} {
+		out := tracetest.NewInMemoryExporter()
+		model := loop.ModelFunc(func(context.Context, *loop.Request, func(int)) (*loop.Reply, error) {
+			return &loop.Reply{Model: c.told}, nil
+		})
+		if _, err := process(out).Model(model, &v1alpha1.AgentModelSpec{}).Generate(t.Context(), &loop.Request{}, func(int) {}); err != nil {
+			t.Fatal(err)
+		}
+		if got := attributes(out.GetSpans()[0])["gen_ai.response.model"].AsString(); got != c.want {
+			t.Errorf("%s: got %d bytes, %.300q", name, len(got), got)
+		}
+	}
+}
+
 func TestTasksDoNotShareATrace(t *testing.T) {
 	out := tracetest.NewInMemoryExporter()
 	tracer := process(out)
