@@ -20,6 +20,8 @@ type Config struct {
 	Headers map[string]string
 	// CABundle is PEM that is trusted beside the system's roots.
 	CABundle []byte
+	// PrivateOnly: http:// shows the credentials on the way, so no address but a private or loopback one is dialled.
+	PrivateOnly bool
 	// RequestTimeout bounds one call, the whole stream included; 0 means only the task's own time limits it.
 	RequestTimeout time.Duration
 	// MaxReplyBytes caps one reply; 0 means DefaultMaxReplyBytes.

@@ -31,9 +31,11 @@ var (
 // roots, takes the proxy from the environment, caps replies at cfg.MaxReplyBytes and never leaves the endpoint's own
 // scheme, host and port. It sets no timeout for the whole call: BeginCall does.
 func NewHTTPClient(cfg Config, guard *egress.Guard) (*http.Client, error) {
-	if guard == nil {
-		guard = &egress.Guard{}
+	t := &guardedTransport{maxBytes: cfg.maxReplyBytes()}
+	if guard != nil {
+		t.guard = *guard
 	}
+	t.guard.PrivateOnly, t.guard.OnDial = cfg.PrivateOnly, t.noteDial
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(cfg.CABundle) > 0 {
 		roots, err := x509.SystemCertPool()
@@ -46,10 +48,10 @@ func NewHTTPClient(cfg Config, guard *egress.Guard) (*http.Client, error) {
 		tlsConfig.RootCAs = roots
 	}
 	proxies := httpproxy.FromEnvironment()
-	proxyFor := proxies.ProxyFunc()
-	transport := &http.Transport{
-		Proxy:                 func(r *http.Request) (*url.URL, error) { return proxyFor(r.URL) },
-		DialContext:           dialer(guard, proxies),
+	t.proxy = proxies.ProxyFunc()
+	t.next = &http.Transport{
+		Proxy:                 func(r *http.Request) (*url.URL, error) { return t.proxy(r.URL) },
+		DialContext:           dialer(&t.guard, proxies),
 		TLSClientConfig:       tlsConfig,
 		ForceAttemptHTTP2:     true,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
@@ -59,10 +61,7 @@ func NewHTTPClient(cfg Config, guard *egress.Guard) (*http.Client, error) {
 		TLSHandshakeTimeout:   15 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
-	return &http.Client{
-		Transport:     &guardedTransport{next: transport, guard: guard, maxBytes: cfg.maxReplyBytes()},
-		CheckRedirect: checkRedirect,
-	}, nil
+	return &http.Client{Transport: t, CheckRedirect: checkRedirect}, nil
 }
 
 // dialer guards every dial but those to the proxies of the environment: whoever installed the operator chose them, often
@@ -127,45 +126,4 @@ func origin(u *url.URL) string {
 		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
 	}
 	return fmt.Sprintf("%s://%s:%s", u.Scheme, u.Hostname(), port)
-}
-
-// guardedTransport checks what the dialer cannot see (the target behind a proxy), caps replies and mends what servers make of
-// their bodies.
-type guardedTransport struct {
-	next     http.RoundTripper
-	guard    *egress.Guard
-	maxBytes int64
-}
-
-// RoundTrip sends one request.
-func (t *guardedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := t.guard.CheckHost(req.URL.Hostname()); err != nil {
-		if req.Body != nil {
-			_ = req.Body.Close()
-		}
-		return nil, err
-	}
-	resp, err := t.next.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	capped := &cappedBody{body: withoutMark(resp.Body), left: t.maxBytes}
-	resp.Body = capped
-	switch call := callOf(req.Context()); {
-	case !isEventStream(resp.Header):
-		capped.call = call
-	case call != nil:
-		resp.Body = &eventBody{ReadCloser: capped}
-		fallthrough
-	default:
-		capped.left *= streamOverhead
-	}
-	return resp, nil
-}
-
-// CloseIdleConnections lets http.Client.CloseIdleConnections through.
-func (t *guardedTransport) CloseIdleConnections() {
-	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
 }

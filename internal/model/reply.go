@@ -46,7 +46,7 @@ func BeginCall(ctx context.Context, cfg Config, onBytes func(n int)) (context.Co
 	if cfg.RequestTimeout > 0 {
 		ctx, stop = context.WithTimeoutCause(ctx, cfg.RequestTimeout, ErrRequestTimeout)
 	}
-	call := &modelCall{room: cfg.Room}
+	call := &modelCall{room: cfg.Room, http: cfg.HTTP}
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, callKey{}, call), &httptrace.ClientTrace{
 		GetConn:      func(string) { call.sent.Store(false) },
 		WroteRequest: func(info httptrace.WroteRequestInfo) { call.sent.Store(info.Err == nil) },
@@ -69,9 +69,10 @@ func BeginCall(ctx context.Context, cfg Config, onBytes func(n int)) (context.Co
 // modelCall marks the context of a model call. Tool servers share the HTTP client, and their streams are read by a decoder
 // with bounds of its own, for which half an event is none.
 type modelCall struct {
-	// sent: the server has the request.
-	sent atomic.Bool
-	room Room
+	// sent: the server has the request. answered: it began to answer.
+	sent, answered atomic.Bool
+	http           *http.Client
+	room           Room
 
 	mu          sync.Mutex
 	read, taken int64
@@ -100,17 +101,21 @@ func (c *modelCall) end() {
 	}
 }
 
+// hidden tells whether the author of the endpoint is not to know why it gave no answer.
+func (c *modelCall) hidden() bool {
+	if c == nil || c.http == nil || c.answered.Load() {
+		return false
+	}
+	t, ok := c.http.Transport.(interface{ Inside() bool })
+	return ok && t.Inside()
+}
+
 type callKey struct{}
 
 // callOf is the model call of a context, nil for none.
 func callOf(ctx context.Context) *modelCall {
 	call, _ := ctx.Value(callKey{}).(*modelCall)
 	return call
-}
-
-func wasSent(ctx context.Context) bool {
-	call := callOf(ctx)
-	return call != nil && call.sent.Load()
 }
 
 func isEventStream(h http.Header) bool {

@@ -28,7 +28,11 @@ func ErrorFromTransport(ctx context.Context, err error) *loop.ModelError {
 		}
 		e = brokenError(err)
 	}
-	e.Sent = wasSent(ctx)
+	call := callOf(ctx)
+	e.Sent = call != nil && call.sent.Load()
+	if call.hidden() && (ctx.Err() == nil || errors.Is(e.Err, ErrRequestTimeout)) { // and not one that we broke off
+		e.Detail = "the endpoint " + egress.Unreachable
+	}
 	return e
 }
 

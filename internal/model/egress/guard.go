@@ -13,9 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-
-	"golang.org/x/net/idna"
 )
 
 // ErrRefused is below every refusal, for errors.Is.
@@ -38,10 +35,18 @@ func (e *RefusedError) Unwrap() error { return ErrRefused }
 type Guard struct {
 	// DenyLoopback refuses 127.0.0.0/8 and ::1: inside a cluster they are the operator's own pod.
 	DenyLoopback bool
+	// DenyPrivate refuses private addresses: those of the cluster, the node's network and the company.
+	DenyPrivate bool
+	// PrivateOnly refuses all but private and loopback addresses: credentials go there in the clear.
+	PrivateOnly bool
 	// Allow opens addresses that would be refused. The installation sets it, never a user of the API.
 	Allow []netip.Prefix
 	// Resolver replaces the system's resolver, for tests. Nil is the system's.
 	Resolver *net.Resolver
+	// OnDial is told of each address that is about to be connected to; nil for nobody.
+	OnDial func(netip.Addr)
+	// OnFailure is told why an endpoint inside could not be reached, which its author is not; nil for nobody.
+	OnFailure func(context.Context, Failure)
 }
 
 // metadata are the addresses of cloud metadata services. The first is link-local too; it is listed for its message.
@@ -92,6 +97,9 @@ func (g *Guard) CheckAddr(addr netip.Addr) error {
 			return &RefusedError{Reason: reason}
 		}
 	}
+	if g.PrivateOnly && !private(bare) && !bare.IsLoopback() { // a translator may stand outside, so what is meant does not count
+		return &RefusedError{Reason: reasonPlaintext}
+	}
 	return nil
 }
 
@@ -129,6 +137,8 @@ func (g *Guard) reason(addr netip.Addr) string {
 		return "is a multicast or broadcast address, which is refused"
 	case g.DenyLoopback && addr.IsLoopback():
 		return "is a loopback address, which is refused inside a cluster"
+	case g.DenyPrivate && private(addr):
+		return "is a private address, which this installation refuses"
 	case addr.Is4() && addr.As4()[0] == 0:
 		// Linux dials 0.0.0.0/8 as this host.
 		return "is an address of this host, which is refused"
@@ -159,16 +169,11 @@ func (g *Guard) checkParsed(u *url.URL) error {
 	return g.CheckHost(u.Hostname())
 }
 
-// CheckHost refuses a host that is a refused address literal, or a name that always means such an address. It reads the host
-// as net/http will: that turns 169。254。169。254 into ASCII, and leaves alone what is ASCII, where idna would refuse
-// underscores.
+// CheckHost refuses a host that is a refused address literal, or a name that always means such an address.
 func (g *Guard) CheckHost(host string) error {
-	if strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {
-		ascii, err := idna.Lookup.ToASCII(host)
-		if err != nil {
-			return &RefusedError{Reason: "has a host that is no valid name"}
-		}
-		host = ascii
+	host, err := ascii(host)
+	if err != nil {
+		return err
 	}
 	if addr, ok := literal(host); ok {
 		return g.CheckAddr(addr)
@@ -203,6 +208,9 @@ func (g *Guard) checkDial(address string) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &RefusedError{Reason: "has an address that is no IP and port"}
+	}
+	if g.OnDial != nil {
+		g.OnDial(ap.Addr())
 	}
 	return g.CheckAddr(ap.Addr())
 }

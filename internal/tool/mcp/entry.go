@@ -212,12 +212,12 @@ func (e *entry) finish(f *flight, s *session, changes uint64, tools []Tool, err 
 
 func (e *entry) why(err error, ex *exchange) string {
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) && !hidden(e.cfg, err, ex.facts()):
 		return "no answer within " + e.cfg.ConnectTimeout.String()
 	case errors.Is(err, errEndlessList), errors.Is(err, errLongList), errors.Is(err, errNoRoom), errors.Is(err, errGlobs):
 		return err.Error()
 	}
-	return reasonOf(err, ex.facts())
+	return reasonOf(e.cfg, err, ex.facts())
 }
 
 func (e *entry) unavailable(reason string) *UnavailableError {

@@ -19,6 +19,8 @@ type exchange struct {
 	// handed: the request was handed to the HTTP transport. asked: that wanted a connection. connected: there was one, so
 	// from here on the server may have seen the request.
 	handed, asked, connected bool
+	// responded: the server gave an HTTP response.
+	responded bool
 	// status is the last HTTP status that was no success, 0 for none.
 	status int
 	// err is the last transport error.
@@ -82,7 +84,7 @@ type facts struct {
 	status int
 	err    error
 
-	neverSent, answered, tooLarge, sessionGone bool
+	neverSent, responded, answered, tooLarge, sessionGone bool
 
 	structured json.RawMessage
 }
@@ -91,7 +93,7 @@ func (ex *exchange) facts() facts {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	return facts{
-		status: ex.status, err: ex.err, answered: ex.answered, tooLarge: ex.tooLarge, sessionGone: ex.sessionGone,
+		status: ex.status, err: ex.err, responded: ex.responded, answered: ex.answered, tooLarge: ex.tooLarge, sessionGone: ex.sessionGone,
 		// A transport that is not net/http's may not call the hooks; then only a request it never got is certain.
 		neverSent:  !ex.handed || (ex.asked && !ex.connected),
 		structured: ex.structured,

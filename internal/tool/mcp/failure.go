@@ -40,8 +40,18 @@ const (
 	unknown = "Its outcome is unknown: it may or may not have run. Check before you repeat it."
 )
 
+// hidden tells whether the author of the toolset is not to know why its server gave no answer: that would tell of ports within the own
+// networks. What the guard refuses, it refuses with a reason for everybody.
+func hidden(cfg Config, err error, f facts) bool {
+	t, ok := cfg.HTTP.Transport.(interface{ Inside() bool })
+	return ok && t.Inside() && !f.responded && !errors.Is(err, egress.ErrRefused) && !errors.Is(f.err, egress.ErrRefused)
+}
+
 // reasonOf says in our own words why an exchange failed.
-func reasonOf(err error, f facts) string {
+func reasonOf(cfg Config, err error, f facts) string {
+	if hidden(cfg, err, f) {
+		return "the server " + egress.Unreachable
+	}
 	for _, e := range []error{f.err, err} {
 		if reason := transportReason(e); reason != "" {
 			return reason
@@ -107,19 +117,19 @@ func failedCall(parent context.Context, cfg Config, err error, f facts) string {
 	case rpc != nil:
 		return fmt.Sprintf("The server answered with an error: %s (JSON-RPC %d)", rpc.Message, rpc.Code)
 	case errors.Is(f.err, errRedirect):
-		return notRun + ": " + reasonOf(nil, f) + "."
+		return notRun + ": " + reasonOf(cfg, nil, f) + "."
 	case f.answered && !ended(err):
 		return "The tool answered in a form that cannot be read. The call has run; its result is lost."
 	case f.neverSent:
 		return notRun + ": " + whyUnsent(parent, cfg, err, f) + "."
 	case refusedByStatus(f.status):
-		return notRun + ": " + reasonOf(nil, f) + "."
+		return notRun + ": " + reasonOf(cfg, nil, f) + "."
 	case parent.Err() != nil:
 		return "The call was interrupted: " + causeOf(parent) + ". " + unknown
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("No answer within %s. %s", cfg.CallTimeout, unknown)
 	}
-	return "The call failed: " + reasonOf(nil, f) + ". " + unknown
+	return "The call failed: " + reasonOf(cfg, nil, f) + ". " + unknown
 }
 
 // serverError is the JSON-RPC error that the server answered with, nil when err is none. The SDK uses the same type for
@@ -145,10 +155,10 @@ func whyUnsent(parent context.Context, cfg Config, err error, f facts) string {
 	switch {
 	case parent.Err() != nil:
 		return causeOf(parent)
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) && !hidden(cfg, err, f):
 		return fmt.Sprintf("no connection within %s", cfg.CallTimeout)
 	}
-	return reasonOf(err, f)
+	return reasonOf(cfg, err, f)
 }
 
 // refusedByStatus: the server, or what stands before it, turned the request away without looking into it. With any 5xx the

@@ -271,6 +271,7 @@ func (w *wall) send(req *http.Request, ex *exchange, limit int) (*http.Response,
 		ex.set(func(ex *exchange) { ex.err = err })
 		return nil, err
 	}
+	ex.set(func(ex *exchange) { ex.responded = true })
 	grow := func(ex *exchange, size int) error {
 		switch {
 		case size > limit, size > ex.largest():
