@@ -1,5 +1,16 @@
 package v1alpha1
 
+// What a Secret says of its use by models and tools.
+const (
+	// LabelAllowUse marks, with the value true, a Secret that models and tools may use where the operator's --secret-policy is Labelled.
+	LabelAllowUse = "agentloop.dev/allow-use"
+	// SecretTypeCredentials is a type of Secrets that are marked by it in the same way.
+	SecretTypeCredentials = "agentloop.dev/credentials"
+	// AnnotationAllowedHosts of a Secret names the hosts that it may be sent to, with commas between them and without ports:
+	// `api.openai.com,*.example.com`. Without it there is no such limit.
+	AnnotationAllowedHosts = "agentloop.dev/allowed-hosts"
+)
+
 // Auth is how the operator proves to a server who it is. Exactly one member is set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.secretRef)",message="spec.auth needs exactly one way to authenticate: set spec.auth.secretRef to the name and key of a Secret, or remove spec.auth"

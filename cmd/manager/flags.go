@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -13,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 )
@@ -32,7 +35,9 @@ type config struct {
 	defaultModel                     string
 	maxJournalBytes                  string
 	allowEgress                      string
-	denyLoopback                     bool
+	denyLoopback, denyPrivate        bool
+	secretPolicy                     string
+	allowPlaintext                   bool
 	maxConcurrentTurns, turnAttempts int
 	statusInterval, shutdownGrace    time.Duration
 	maxCallTimeout                   time.Duration
@@ -70,8 +75,11 @@ func (c *config) bind(fs *flag.FlagSet) {
 	fs.DurationVar(&c.maxCallTimeout, "max-call-timeout", controller.DefaultMaxCallTimeout, "longest requestTimeout, callTimeout and scripted delay; a larger one in an object is lowered, and its Ready condition says so")
 	fs.DurationVar(&c.shutdownGrace, "shutdown-grace", 30*time.Second, "time that running calls get to end when the operator is stopped")
 	fs.StringVar(&c.defaultModel, "default-model", "", "namespace/name of the AgentModel for tasks without modelRef, where their namespace has none named default")
-	fs.StringVar(&c.allowEgress, "allow-egress", "", "comma-separated CIDRs that models and toolsets may be in although they are refused by default (link-local, loopback)")
+	fs.StringVar(&c.allowEgress, "allow-egress", "", "comma-separated CIDRs that models and toolsets may be in although they are refused (link-local; loopback and private ones, where those are denied), and to which credentials may go by http")
 	fs.BoolVar(&c.denyLoopback, "deny-loopback", inCluster(), "refuse model and tool servers on loopback addresses; true in a cluster")
+	fs.BoolVar(&c.denyPrivate, "deny-private-networks", false, "refuse model and tool servers on private addresses, such as those of Pods and Services; --allow-egress opens some of them")
+	fs.StringVar(&c.secretPolicy, "secret-policy", string(controller.SecretsAny), "Secrets that models and tools may use: Any, or Labelled, which are those with the label "+v1alpha1.LabelAllowUse+"=true or of type "+v1alpha1.SecretTypeCredentials)
+	fs.BoolVar(&c.allowPlaintext, "allow-plaintext-credentials", false, "let http:// carry what is from a Secret to public addresses too; private ones and loopback are always allowed")
 	fs.BoolVar(&c.showVersion, "version", false, "print the version and exit")
 }
 
@@ -91,9 +99,15 @@ func (c *config) controllerOptions() (o controller.Options, err error) {
 	if c.maxCallTimeout <= 0 {
 		return o, fmt.Errorf("--max-call-timeout is %s: use a duration such as 1h", c.maxCallTimeout)
 	}
+	policy := controller.SecretPolicy(c.secretPolicy)
+	if policy != controller.SecretsAny && policy != controller.SecretsLabelled {
+		return o, fmt.Errorf("--secret-policy is %q: write %s or %s", policy, controller.SecretsAny, controller.SecretsLabelled)
+	}
 	o = controller.Options{
 		Holder: holder(), MaxConcurrentTurns: c.maxConcurrentTurns, StatusInterval: c.statusInterval,
-		MaxTurnAttempts: c.turnAttempts, ShutdownGrace: c.shutdownGrace, MaxCallTimeout: c.maxCallTimeout, Memory: c.memory, Guard: &egress.Guard{DenyLoopback: c.denyLoopback},
+		MaxTurnAttempts: c.turnAttempts, ShutdownGrace: c.shutdownGrace, MaxCallTimeout: c.maxCallTimeout, Memory: c.memory,
+		SecretPolicy: policy, AllowPlaintextCredentials: c.allowPlaintext,
+		Guard: &egress.Guard{DenyLoopback: c.denyLoopback, DenyPrivate: c.denyPrivate, OnFailure: logUnreachable},
 	}
 	if o.MaxJournalBytes, err = c.journalBytes(); err != nil {
 		return o, err
@@ -103,6 +117,11 @@ func (c *config) controllerOptions() (o controller.Options, err error) {
 	}
 	o.Guard.Allow, err = c.allowed()
 	return o, err
+}
+
+// logUnreachable tells who runs the operator what the author of an endpoint inside is not told.
+func logUnreachable(ctx context.Context, f egress.Failure) {
+	log.FromContext(ctx).Info("An endpoint within own networks could not be reached", "host", f.Host, "reason", f.Reason)
 }
 
 // The bounds of --max-journal-bytes, which are those of spec.maxJournalBytes.

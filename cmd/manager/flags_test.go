@@ -40,6 +40,7 @@ func TestAFlagThatCannotBeMeantIsRefusedWithWhatToWrite(t *testing.T) {
 		"a negative duration":        {[]string{"--shutdown-grace=-1s"}, []string{"--shutdown-grace", "1s"}},
 		"a model without namespace":  {[]string{"--default-model=gpt"}, []string{`--default-model is "gpt"`, "write namespace/name"}},
 		"an address that is no CIDR": {[]string{"--allow-egress=10.0.0.1"}, []string{`--allow-egress has "10.0.0.1"`, "127.0.0.1/32"}},
+		"a policy that is none":      {[]string{"--secret-policy=labelled"}, []string{`--secret-policy is "labelled"`, "write Any or Labelled"}},
 		"a model that is not watched": {
 			[]string{"--default-model=models/gpt", "--watch-namespaces=team-a,team-b"},
 			[]string{`--default-model is "models/gpt"`, `--watch-namespaces is "team-a,team-b"`, "add models there"},
@@ -89,9 +90,17 @@ func TestJournalsAreBoundedInBytesOrByAQuantity(t *testing.T) {
 
 func TestOptionsFollowTheFlags(t *testing.T) {
 	o, err := parse(t, "--default-model=team-b/gpt", "--watch-namespaces= team-a, team-b", "--max-journal-bytes=1Mi",
-		"--allow-egress=127.0.0.1/32,::1/128", "--max-concurrent-turns=7").controllerOptions()
+		"--allow-egress=127.0.0.1/32,::1/128", "--max-concurrent-turns=7",
+		"--secret-policy=Labelled", "--allow-plaintext-credentials", "--deny-private-networks").controllerOptions()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.SecretPolicy != controller.SecretsLabelled || !o.AllowPlaintextCredentials || !o.Guard.DenyPrivate || o.Guard.OnFailure == nil {
+		t.Errorf("%+v", o)
+	}
+	byDefault, err := parse(t).controllerOptions()
+	if err != nil || byDefault.SecretPolicy != controller.SecretsAny || byDefault.AllowPlaintextCredentials || byDefault.Guard.DenyPrivate {
+		t.Errorf("by default %+v, %v", byDefault, err)
 	}
 	if o.DefaultModel != (types.NamespacedName{Namespace: "team-b", Name: "gpt"}) || o.MaxJournalBytes != 1<<20 ||
 		len(o.Guard.Allow) != 2 || o.MaxConcurrentTurns != 7 || o.Holder == "" {

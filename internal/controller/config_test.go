@@ -244,7 +244,7 @@ func TestASecretThatCannotBeUsedSaysWhatToDo(t *testing.T) {
 		"forbidden": {forbidden, v1alpha1.SecretKeyReference{Name: "s", Key: "k"}, "SecretForbidden"},
 	} {
 		r := newRig(t, tc.faults, keySecret())
-		_, err := r.Models.secret(t.Context(), taskKey.Namespace, &tc.ref)
+		_, err := r.Models.secret(t.Context(), taskKey.Namespace, &tc.ref, "host")
 		if wait := (*Waiting)(nil); !errors.As(err, &wait) || wait.Reason != tc.reason || !strings.Contains(wait.Message, tc.ref.Name) {
 			t.Errorf("%s: %v", name, err)
 		}

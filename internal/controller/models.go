@@ -50,6 +50,10 @@ type Models struct {
 	MaxCallTimeout time.Duration
 	// replies is the memory for large replies, nil for no bound. A reply takes some four times as much until it is decoded.
 	replies *fairshare.Bytes
+	// SecretPolicy says which Secrets may be read.
+	SecretPolicy SecretPolicy
+	// AllowPlaintextCredentials lets what is from a Secret be sent to public addresses by http.
+	AllowPlaintextCredentials bool
 
 	mu          sync.Mutex
 	shared      map[types.UID]*sharedModel

@@ -22,23 +22,27 @@ func (m *Models) config(ctx context.Context, object *v1alpha1.AgentModel) (model
 	sp := &object.Spec
 	cfg := model.Config{
 		Room: m.roomOf(object.Namespace), Model: sp.Model, Endpoint: sp.Endpoint, Query: sp.Query, RequestTimeout: m.callTimeout(sp.RequestTimeout, defaultRequestTimeout),
+		PrivateOnly: m.privateOnly(sp.Endpoint, sp.Auth, sp.Headers),
 	}
 	if sp.Endpoint != "" {
-		if err := m.guard.CheckURL(sp.Endpoint); err != nil {
+		if err := m.checkURL(sp.Endpoint, cfg.PrivateOnly); err != nil {
 			return cfg, refused("AgentModel", object.Name, "spec.endpoint", err)
 		}
 	}
-	var err error
+	to, err := recipient(sp)
+	if err != nil {
+		return cfg, refused("AgentModel", object.Name, "spec.endpoint", err)
+	}
 	if cfg.Parameters, err = parameters(sp.Parameters); err != nil {
 		return cfg, invalidModel(object.Name, err)
 	}
 	if cfg.CABundle, err = m.caBundle(ctx, object.Namespace, sp.CABundle, sp.CABundleRef); err != nil {
 		return cfg, err
 	}
-	if cfg.APIKey, err = m.credentials(ctx, object.Namespace, sp.Auth); err != nil {
+	if cfg.APIKey, err = m.credentials(ctx, object.Namespace, sp.Auth, to); err != nil {
 		return cfg, err
 	}
-	cfg.Headers, err = m.headers(ctx, object.Namespace, sp.Headers)
+	cfg.Headers, err = m.headers(ctx, object.Namespace, sp.Headers, to)
 	return cfg, err
 }
 

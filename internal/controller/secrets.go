@@ -16,20 +16,21 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 
-// secret reads one key of a Secret, live: a rotated key serves the next call, and no Secret is ever cached.
-func (m *Models) secret(ctx context.Context, namespace string, ref *v1alpha1.SecretKeyReference) (string, error) {
+// secret reads one key of a Secret for the host that gets it, live: a rotated key serves the next call, and no Secret is ever cached.
+func (m *Models) secret(ctx context.Context, namespace string, ref *v1alpha1.SecretKeyReference, to string) (string, error) {
 	secret := &corev1.Secret{}
-	return m.value(ctx, "Secret", client.ObjectKey{Namespace: namespace, Name: ref.Name}, ref.Key, secret, func() string {
-		return string(secret.Data[ref.Key])
+	return m.value(ctx, "Secret", client.ObjectKey{Namespace: namespace, Name: ref.Name}, ref.Key, secret, func() (string, error) {
+		return string(secret.Data[ref.Key]), m.mayUse(secret, to)
 	})
 }
 
 // value reads one key of a Secret or ConfigMap, live, without the white space around it. Its errors are *Waiting where a user
 // can mend them.
-func (m *Models) value(ctx context.Context, kind string, at client.ObjectKey, key string, into client.Object, read func() string) (string, error) {
+func (m *Models) value(ctx context.Context, kind string, at client.ObjectKey, key string, into client.Object, read func() (string, error)) (string, error) {
 	err := m.live.Get(ctx, at, into)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -45,7 +46,11 @@ func (m *Models) value(ctx context.Context, kind string, at client.ObjectKey, ke
 	case err != nil:
 		return "", fmt.Errorf("reading %s %s: %w", kind, at, err)
 	}
-	value := strings.TrimSpace(read()) // what was made from a file ends with a line break
+	value, err := read()
+	if err != nil {
+		return "", err
+	}
+	value = strings.TrimSpace(value) // what was made from a file ends with a line break
 	if value == "" {
 		return "", &Waiting{
 			Reason: kind + "KeyNotFound", After: secretRetry,
@@ -55,12 +60,12 @@ func (m *Models) value(ctx context.Context, kind string, at client.ObjectKey, ke
 	return value, nil
 }
 
-// credentials reads the key or token by which the operator authenticates, empty for none.
-func (m *Models) credentials(ctx context.Context, namespace string, auth *v1alpha1.Auth) (string, error) {
+// credentials reads the key or token by which the operator authenticates to a host, empty for none.
+func (m *Models) credentials(ctx context.Context, namespace string, auth *v1alpha1.Auth, to string) (string, error) {
 	if auth == nil || auth.SecretRef == nil {
 		return "", nil
 	}
-	return m.secret(ctx, namespace, auth.SecretRef)
+	return m.secret(ctx, namespace, auth.SecretRef, to)
 }
 
 // maxCABundleBytes bounds the PEM of a CA bundle, as the API server does for one that is written into the object.
@@ -74,11 +79,11 @@ func (m *Models) caBundle(ctx context.Context, namespace string, inline []byte, 
 	var pem string
 	var err error
 	if ref.Kind == v1alpha1.CABundleSecret {
-		pem, err = m.secret(ctx, namespace, &v1alpha1.SecretKeyReference{Name: ref.Name, Key: ref.Key})
+		pem, err = m.secret(ctx, namespace, &v1alpha1.SecretKeyReference{Name: ref.Name, Key: ref.Key}, nobody)
 	} else {
 		config := &corev1.ConfigMap{}
-		pem, err = m.value(ctx, "ConfigMap", client.ObjectKey{Namespace: namespace, Name: ref.Name}, ref.Key, config, func() string {
-			return config.Data[ref.Key] + string(config.BinaryData[ref.Key]) // a key is in one of them only
+		pem, err = m.value(ctx, "ConfigMap", client.ObjectKey{Namespace: namespace, Name: ref.Name}, ref.Key, config, func() (string, error) {
+			return config.Data[ref.Key] + string(config.BinaryData[ref.Key]), nil // a key is in one of them only
 		})
 	}
 	if err == nil && len(pem) > maxCABundleBytes {
@@ -89,7 +94,7 @@ func (m *Models) caBundle(ctx context.Context, namespace string, inline []byte, 
 	return []byte(pem), err
 }
 
-func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HTTPHeader) (map[string]string, error) {
+func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HTTPHeader, to string) (map[string]string, error) {
 	out := make(map[string]string, len(in))
 	for i := range in {
 		h := &in[i]
@@ -97,7 +102,7 @@ func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HT
 			out[h.Name] = deref(h.Value)
 			continue
 		}
-		value, err := m.secret(ctx, namespace, h.ValueFrom)
+		value, err := m.secret(ctx, namespace, h.ValueFrom, to)
 		if err != nil {
 			return nil, err
 		}
@@ -118,14 +123,19 @@ func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id st
 	if err := cfg.Validate(); err != nil {
 		return "", cfg, invalidToolset(set.Name, err)
 	}
-	if err := m.guard.CheckURL(sp.URL); err != nil {
+	privateOnly := m.privateOnly(sp.URL, sp.Auth, sp.Headers)
+	if err := m.checkURL(sp.URL, privateOnly); err != nil {
 		return "", cfg, refused("AgentToolset", set.Name, "spec.url", err)
 	}
-	headers, err := m.headers(ctx, set.Namespace, sp.Headers)
+	to, err := egress.Host(sp.URL)
+	if err != nil {
+		return "", cfg, refused("AgentToolset", set.Name, "spec.url", err)
+	}
+	headers, err := m.headers(ctx, set.Namespace, sp.Headers, to)
 	if err != nil {
 		return "", cfg, err
 	}
-	token, err := m.credentials(ctx, set.Namespace, sp.Auth)
+	token, err := m.credentials(ctx, set.Namespace, sp.Auth, to)
 	if err != nil {
 		return "", cfg, err
 	}
@@ -137,7 +147,7 @@ func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id st
 		return "", cfg, err
 	}
 	id = fmt.Sprintf("%s/%s/%s/%d/%s", set.Namespace, set.Name, set.UID, set.Generation, clientDigest(caBundle, "", headers))
-	httpClient, err := m.toolClient(client.ObjectKeyFromObject(set), id, caBundle)
+	httpClient, err := m.toolClient(client.ObjectKeyFromObject(set), id, model.Config{CABundle: caBundle, MaxReplyBytes: toolStreamBytes, PrivateOnly: privateOnly})
 	if err != nil {
 		return "", cfg, invalidToolset(set.Name, err)
 	}
@@ -172,14 +182,14 @@ func clientDigest(caBundle []byte, key string, headers map[string]string) string
 const toolStreamBytes = 1 << 30
 
 // toolClient keeps one HTTP client for each toolset, and makes another when the id changes.
-func (m *Models) toolClient(key client.ObjectKey, id string, caBundle []byte) (*http.Client, error) {
+func (m *Models) toolClient(key client.ObjectKey, id string, cfg model.Config) (*http.Client, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	had := m.toolClients[key]
 	if had != nil && had.id == id {
 		return had.http, nil
 	}
-	c, err := model.NewHTTPClient(model.Config{CABundle: caBundle, MaxReplyBytes: toolStreamBytes}, m.guard)
+	c, err := model.NewHTTPClient(cfg, m.guard)
 	if err != nil {
 		return nil, err
 	}

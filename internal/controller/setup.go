@@ -49,6 +49,10 @@ type Options struct {
 	DefaultModel types.NamespacedName
 	// Guard decides which addresses may be dialled.
 	Guard *egress.Guard
+	// SecretPolicy says which Secrets may be read; empty means any.
+	SecretPolicy SecretPolicy
+	// AllowPlaintextCredentials lets what is from a Secret be sent to public addresses by http.
+	AllowPlaintextCredentials bool
 	// Clock tells the time.
 	Clock loop.Clock
 	// Tools holds the sessions with tool servers. Whoever gives it shuts it down, after the manager has stopped: calls that are
@@ -99,6 +103,7 @@ func NewTaskReconciler(o Options, c client.Client, live client.Reader, recorder 
 		Models:   NewModels(c, live, o.Guard, o.DefaultModel, o.Clock),
 	}
 	r.Models.tracer, r.Models.MaxCallTimeout = o.Tracer, o.MaxCallTimeout
+	r.Models.SecretPolicy, r.Models.AllowPlaintextCredentials = o.SecretPolicy, o.AllowPlaintextCredentials
 	r.Models.onTurn, r.Models.replies = r.wakeNamed, fairshare.NewBytes(r.memory()/32)
 	r.slots = fairshare.New(o.MaxConcurrentTurns, r.wake)
 	r.loads = fairshare.New(loadsAtOnce, r.wake)

@@ -88,7 +88,7 @@ func (r *TaskReconciler) toolSources(ctx context.Context, task *v1alpha1.AgentTa
 		}
 		id, cfg, err := r.Models.toolset(ctx, set)
 		if w := (*Waiting)(nil); errors.As(err, &w) && w.Reason != reasonToolsetInvalid && !deref(ref.Required) {
-			w.Message += " The task goes on without the tools of this toolset."
+			w.Message = fmt.Sprintf("The task goes on without the tools of AgentToolset %q. %s", set.Name, w.Message) // which may end with a command
 			away = append(away, awayToolset{set.Name, w})
 			continue
 		}

@@ -53,6 +53,9 @@ var changes = []change{
 	{"egress: {allow: [10.0.0.0/8, 127.0.0.1/32]}", deployment, "args", "--allow-egress=10.0.0.0/8,127.0.0.1/32"},
 	{"egress: {denyLoopback: false}", deployment, "args", "--deny-loopback=false"},
 	{"egress: {denyLoopback: true}", deployment, "args", "--deny-loopback=true"},
+	{"egress: {denyPrivateNetworks: true}", deployment, "args", "--deny-private-networks=true"},
+	{"secrets: {policy: Labelled}", deployment, "args", "--secret-policy=Labelled"},
+	{"secrets: {allowPlaintext: true}", deployment, "args", "--allow-plaintext-credentials=true"},
 	{"{leaderElection: {enabled: false}, replicas: 1}", deployment, "args", "--leader-elect=false"},
 	{"{leaderElection: {enabled: false}, replicas: 1}", "Role/" + name + "-leader-election", "", "no"},
 	{"{leaderElection: {enabled: false}, replicas: 1}", deployment, "{.spec.strategy}", `{"type":"Recreate"}`},
@@ -256,9 +259,10 @@ func TestWrongValuesAreRefusedWithAnExplanation(t *testing.T) {
 		"{rbac: {secretNamespaces: [a]}, watchNamespaces: [c]}": "rbac.secretNamespaces has a, which watchNamespaces leaves out: add it there, or take it out here",
 		"metrics: {serviceMonitor: {enabled: true}}":            "set metrics.certificateSecretName, or metrics.serviceMonitor.insecureSkipVerify",
 		"metrics: {serviceMonitor: {ca: {secret: {name: a, key: b}, configMap: {name: a, key: b}}}}": "ca",
-		"metrics: {port: 8081}": "metrics.port is 8081, where the probes are: use another port",
-		"log: {level: 0}":       "level",
-		"log: {level: 200}":     "level",
+		"metrics: {port: 8081}":   "metrics.port is 8081, where the probes are: use another port",
+		"log: {level: 0}":         "level",
+		"log: {level: 200}":       "level",
+		"secrets: {policy: Some}": "policy",
 	} {
 		if _, _, _, err := template(load(t), parseValues(t, set)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want one that says %q", set, err, want)

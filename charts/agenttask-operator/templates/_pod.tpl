@@ -38,6 +38,9 @@
 {{- if not (kindIs "invalid" .Values.egress.denyLoopback) }}
 - --deny-loopback={{ .Values.egress.denyLoopback }}
 {{- end }}
+- --deny-private-networks={{ .Values.egress.denyPrivateNetworks }}
+- --secret-policy={{ .Values.secrets.policy }}
+- --allow-plaintext-credentials={{ .Values.secrets.allowPlaintext }}
 - {{ printf "--zap-log-level=%v" .Values.log.level | quote }}
 - --zap-encoder={{ .Values.log.encoder }}
 {{- with .Values.extraArgs }}

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,9 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
 )
+
+// DefaultEndpoint serves models without an endpoint of their own.
+const DefaultEndpoint = "https://api.anthropic.com"
 
 // messagesPath is the API's one path that is used, under the base URL.
 const messagesPath = "v1/messages"
@@ -48,15 +52,13 @@ func New(cfg model.Config) (loop.Model, error) {
 		option.WithMaxRetries(0),      // The loop retries.
 		option.WithHTTPClient(cfg.HTTP),
 	}
-	if cfg.Endpoint != "" {
-		base, err := url.Parse(cfg.Endpoint)
-		if err != nil {
-			return nil, errors.New("the endpoint is no URL") // The parser's error would repeat it.
-		}
-		base.Path = strings.TrimSuffix(strings.TrimRight(base.Path, "/"), "/v1") + "/"
-		base.RawPath = ""
-		opts = append(opts, option.WithBaseURL(base.String()))
+	base, err := url.Parse(cmp.Or(cfg.Endpoint, DefaultEndpoint))
+	if err != nil {
+		return nil, errors.New("the endpoint is no URL") // The parser's error would repeat it.
 	}
+	base.Path = strings.TrimSuffix(strings.TrimRight(base.Path, "/"), "/v1") + "/"
+	base.RawPath = ""
+	opts = append(opts, option.WithBaseURL(base.String()))
 	if cfg.APIKey != "" {
 		opts = append(opts, option.WithAPIKey(cfg.APIKey))
 	}

@@ -75,7 +75,8 @@ func (g *Guard) CheckProxied(host string) error {
 	return &RefusedError{Reason: reasonPlaintext}
 }
 
-const reasonPlaintext = "is no private address, and http:// would show its credentials on the way: write https://"
+const reasonPlaintext = "is no private address, and http:// would show its credentials on the way: write https://, or have the operator's " +
+	"--allow-plaintext-credentials set"
 
 // Host is the host of a URL as it is asked for: in ASCII and lower case, without port and final dot.
 func Host(raw string) (string, error) {

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// defaultEndpoint is always given to the SDK, which would otherwise look for one in the environment.
-	defaultEndpoint = "https://generativelanguage.googleapis.com/"
+	// DefaultEndpoint serves models without an endpoint of their own. It is always given to the SDK, which would otherwise look for one
+	// in the environment.
+	DefaultEndpoint = "https://generativelanguage.googleapis.com/"
 	// defaultVersion is the API's version where the endpoint names none.
 	defaultVersion = "v1beta"
 )
@@ -69,7 +70,7 @@ func New(cfg model.Config) (loop.Model, error) {
 // endpoint splits the version from a base URL.
 func endpoint(raw string) (*url.URL, string, error) {
 	if raw == "" {
-		raw = defaultEndpoint
+		raw = DefaultEndpoint
 	}
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	officialEndpoint = "https://api.openai.com/v1"
+	// DefaultEndpoint serves models without an endpoint of their own.
+	DefaultEndpoint = "https://api.openai.com/v1"
 	// maxErrorBytes is how much of an error body is read.
 	maxErrorBytes = 64 << 10
 	// maxAdaptions bounds how often one request is sent again in another form. A rejected request costs no tokens.
@@ -93,7 +94,7 @@ func options(cfg model.Config) []option.RequestOption {
 func splitEndpoint(endpoint string) (string, url.Values) {
 	u, err := url.Parse(endpoint)
 	if endpoint == "" || err != nil {
-		return officialEndpoint, url.Values{}
+		return DefaultEndpoint, url.Values{}
 	}
 	query := u.Query()
 	u.RawQuery, u.Fragment = "", ""
