@@ -8,8 +8,8 @@ import (
 
 const (
 	// unseenTokens is what a call may be billed beyond what we see of it: a prompt or search results that a gateway puts before ours,
-	// and thoughts that a server does not hold to the cap.
-	unseenTokens = 256 << 10
+	// and thoughts that a server does not hold to the cap. The largest context windows have as much: what is billed must never count for less.
+	unseenTokens = 4 << 20
 	// maxReplyTokens is the most of one reply without a cap. No model gives as much.
 	maxReplyTokens = 1 << 20
 )
@@ -18,7 +18,7 @@ const (
 // that many tasks share take these numbers, and a single absurd one would stay in them. Configured is the AgentModel's own cap on
 // a reply's tokens, 0 for none.
 //
-// Input is at most two tokens a byte of the request, output the cap that was sent and a token a byte that came; both may have 262,144
+// Input is at most two tokens a byte of the request, output the cap that was sent and a token a byte that came; both may have 4,194,304
 // beyond that. A reply without a cap has at most 1,048,576 instead of the cap.
 func Bound(m loop.Model, configured int64) loop.Model {
 	return loop.ModelFunc(func(ctx context.Context, req *loop.Request, onBytes func(int)) (*loop.Reply, error) {

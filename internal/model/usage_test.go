@@ -12,7 +12,7 @@ import (
 )
 
 func TestUsageIsAtMostWhatACallCanHave(t *testing.T) {
-	const absurd, unseen = math.MaxInt64 / 4, 256 << 10
+	const absurd, unseen = math.MaxInt64 / 4, 4 << 20
 	prompt := strings.Repeat("x", 1000) // with what providers put around a message, 1012 bytes
 	for name, c := range map[string]struct {
 		reason          string
@@ -23,7 +23,7 @@ func TestUsageIsAtMostWhatACallCanHave(t *testing.T) {
 		"honest":           {"nothing is changed", 100, 0, 400, usage(250, 200, 100, 350), usage(250, 200, 100, 350)},
 		"nothing":          {"an estimate is the loop's", 100, 0, 400, loop.Usage{}, loop.Usage{}},
 		"own estimate":     {"a mark stays", 100, 0, 0, estimated(usage(0, 0, 100, 0)), estimated(usage(0, 0, 100, 0))},
-		"a gateway's own":  {"it puts a prompt before ours", 100, 0, 400, usage(200_000, 0, 100, 0), usage(200_000, 0, 100, 0)},
+		"a gateway's own":  {"it puts a prompt before ours", 100, 0, 400, usage(2_000_000, 0, 100, 0), usage(2_000_000, 0, 100, 0)},
 		"unheeded cap":     {"what a server bills beyond the cap is billed", 100, 0, 0, usage(250, 0, 100_000, 0), usage(250, 0, 100_000, 0)},
 		"absurd input":     {"two tokens a byte, and what we do not see", 100, 0, 0, usage(absurd, 0, 1, 0), estimated(usage(2024+unseen, 0, 1, 0))},
 		"absurd cached":    {"it is part of the input", 100, 0, 0, usage(250, absurd, 1, 0), estimated(usage(250, 2024+unseen, 1, 0))},
