@@ -74,8 +74,8 @@ share: build ## No task, tenant, schema or server stops the others: the operator
 	go test -tags share -count=1 -timeout 60m -v ./test/share
 
 .PHONY: share-smoke
-share-smoke: build ## The minute of it that CI runs.
-	go test -tags share -short -count=1 -timeout 10m -v -run 'TestSchemaBombs|TestSaturation' ./test/share
+share-smoke: build ## What CI runs of it and of the hostile part, for two minutes.
+	go test -tags share -short -count=1 -timeout 10m -v -run 'TestSchemaBombs|TestSaturation|TestHostile' ./test/share
 
 .PHONY: hostile
 hostile: build ## What one namespace makes to harm the others: conversations, lists of tools, requests and schemas, beside ordinary tasks.

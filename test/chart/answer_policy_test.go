@@ -108,14 +108,14 @@ func TestAnAnswerChangesNobodysShareOfTheFields(t *testing.T) {
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: v1alpha1.GroupVersion.String(),
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 		}
 	}
 	type entries = []metav1.ManagedFieldsEntry
 	replaced := func(part, by string) write {
 		return with(func(all entries) entries {
-			i := slices.IndexFunc(all, func(e metav1.ManagedFieldsEntry) bool { return strings.Contains(string(e.FieldsV1.Raw), part) })
-			all[i].FieldsV1.Raw = []byte(strings.Replace(string(all[i].FieldsV1.Raw), part, by, 1))
+			i := slices.IndexFunc(all, func(e metav1.ManagedFieldsEntry) bool { return strings.Contains(e.FieldsV1.GetRawString(), part) })
+			all[i].FieldsV1.SetRawString(strings.Replace(all[i].FieldsV1.GetRawString(), part, by, 1))
 			return all
 		})
 	}
