@@ -27,9 +27,9 @@ const hostile = "hostile"
 // beside measures ordinary tasks alone and beside what attack sets up, which may make them take most times as long, and kills the operator some times meanwhile. Nothing of the
 // ordinary tasks may come to another end, and the operator's memory is held to the chart's limit.
 func beside(t *testing.T, most float64, attack func(r *rig), args ...string) {
-	n, steady, rounds := 50, 40, 3
+	n, steady, rounds, restarts, busy := 50, 40, 5, 3, time.Second
 	if testing.Short() {
-		n, steady, rounds = 20, 5, 1
+		n, steady, rounds, restarts, busy = 20, 5, 1, 1, 150*time.Millisecond
 	}
 	r := newRig(t)
 	r.model(namespace, "default", steps(steady))
@@ -55,9 +55,9 @@ func beside(t *testing.T, most float64, attack func(r *rig), args ...string) {
 		t.Errorf("it took %.2f times as long, want at most %.1f", ratio, most)
 	}
 	// What an operator reads at its start is what others have written.
-	for restart := range 3 {
+	for restart := range restarts {
 		r.create(tasks(fmt.Sprintf("restart-%d", restart), n)...)
-		<-time.After(time.Second)
+		<-time.After(busy)
 		o.kill()
 		o = r.operator(fmt.Sprintf("manager-%d", restart), args...)
 		r.await("the ends of ordinary tasks after a restart", time.Minute, n, are(fmt.Sprintf("restart-%d", restart), v1alpha1.PhaseSucceeded))
