@@ -148,7 +148,7 @@ func discovered(tools []mcp.Tool) []v1alpha1.DiscoveredTool {
 			continue
 		}
 		seen[name] = true
-		out = append(out, v1alpha1.DiscoveredTool{Name: name, Digest: t.Digest, RequiresApproval: ptr(t.Definition.RequireApproval)})
+		out = append(out, v1alpha1.DiscoveredTool{Name: name, Digest: t.Definition.Digest, RequiresApproval: ptr(t.Definition.RequireApproval)})
 	}
 	return out
 }

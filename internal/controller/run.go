@@ -148,10 +148,11 @@ func (t *run) advance() (loop.Action, error) {
 			}
 			return next, err
 		}
-		if !t.s.opened {
-			if _, err := t.open(); err != nil {
-				return next, err
-			}
+		recorded, err := t.begin()
+		if err != nil {
+			return next, err
+		}
+		if recorded {
 			continue
 		}
 		if err := t.act(next); err != nil {
@@ -198,7 +199,7 @@ func (t *run) open() (loop.Action, error) {
 		o.Input = &loop.Input{Model: t.p.model.identity()}
 	}
 	if t.p.tools != nil {
-		o.ToolDigests = t.p.tools.Digests // a server must not swap a tool for another later
+		o.Toolsets, o.ToolDigests = t.p.tools.Seen, t.p.tools.Digests
 	}
 	step, err := t.engine().Open(t.s.state, t.p.Spec(), o)
 	if err != nil {
@@ -206,6 +207,21 @@ func (t *run) open() (loop.Action, error) {
 	}
 	t.s.opened = true
 	return t.keep(step, nil)
+}
+
+// begin records what is to be in the journal before a call: that it was taken over, and the toolsets that the task sees for the first
+// time. A server must not swap a tool for another later.
+func (t *run) begin() (recorded bool, err error) {
+	switch {
+	case !t.s.opened:
+		_, err := t.open()
+		return true, err
+	case t.p.tools == nil:
+		return false, nil
+	}
+	step, err := t.engine().Pin(t.s.state, t.p.Spec(), t.p.tools.Seen, t.p.tools.Digests)
+	_, err = t.keep(step, err)
+	return len(step.Events) > 0, err
 }
 
 func (t *run) engine() *loop.Engine {

@@ -15,6 +15,7 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/limit"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
@@ -55,6 +56,8 @@ type session struct {
 	toolBytes int64
 	// failed is why the task is to be ended, once its journal can be read; empty for nothing.
 	failed string
+	// withheld are the tools that are told of as not offered.
+	withheld []mcp.Withheld
 	// heldSince is when this process began to hold the task.
 	heldSince time.Time
 	// warned is the generation whose spec was warned of.

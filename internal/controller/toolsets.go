@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, p *plan) error {
 	if err != nil {
 		return err
 	}
-	tools, err := r.Tools.Resolve(ctx, sources, p.s.state.ToolDigests)
+	tools, err := r.Tools.Resolve(ctx, sources, p.s.state.Pins)
 	var unavailable *mcp.UnavailableError
 	switch {
 	case errors.As(err, &unavailable):
@@ -46,9 +47,7 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, p *plan) error {
 		for _, a := range away {
 			p.away = append(p.away, a.name)
 		}
-		if len(away) > 0 {
-			p.notice = &Waiting{Reason: away[0].why.Reason, Message: away[0].why.Message}
-		}
+		p.notice = notice(p.s.withhold(sources, tools.Withheld), away)
 	})
 	if w := p.awaitApproved(); w != nil {
 		return w
@@ -64,6 +63,46 @@ func definitionBytes(tools []loop.ToolDefinition) (n int64) {
 		n += int64(len(tools[i].Name) + len(tools[i].Description) + len(tools[i].InputSchema))
 	}
 	return n
+}
+
+// notice tells what the task goes on without, nil for nothing.
+func notice(withheld *Waiting, away []awayToolset) *Waiting {
+	switch {
+	case len(away) == 0:
+		return withheld
+	case withheld == nil:
+		return &Waiting{Reason: away[0].why.Reason, Message: away[0].why.Message}
+	}
+	return &Waiting{Reason: withheld.Reason, Message: withheld.Message + " " + away[0].why.Message}
+}
+
+// maxNamedTools is how many withheld tools a status names.
+const maxNamedTools = 5
+
+// withhold tells of tools that are not offered. What was told once stays, for as long as the toolset is the same: a server that goes on
+// to change its list changes no status.
+func (s *session) withhold(sources []mcp.Source, withheld []mcp.Withheld) *Waiting {
+	s.withheld = slices.DeleteFunc(s.withheld, func(w mcp.Withheld) bool {
+		return !slices.ContainsFunc(sources, func(src mcp.Source) bool { return src.Key == w.Key })
+	})
+	for _, w := range withheld {
+		if len(s.withheld) <= maxNamedTools && !slices.Contains(s.withheld, w) {
+			s.withheld = append(s.withheld, w)
+		}
+	}
+	if len(s.withheld) == 0 {
+		return nil
+	}
+	var names []string
+	for _, w := range s.withheld {
+		names = append(names, w.Name)
+	}
+	if len(names) > maxNamedTools {
+		names[maxNamedTools] = "others"
+	}
+	return &Waiting{Reason: "ToolsChanged", Message: fmt.Sprintf("Not offered, since their server has added or changed them after the task saw it first, "+
+		"and requireApproval is Never: %s. The task goes on without them. To use them, create the task anew, or set spec.requireApproval of their AgentToolset to Always.",
+		strings.Join(names, ", "))}
 }
 
 // awayToolset is one that the task goes on without.
@@ -108,6 +147,9 @@ func (p *plan) awaitApproved() *Waiting {
 	known := map[string]bool{}
 	for _, t := range p.tools.Definitions {
 		known[t.Name] = true
+	}
+	for _, w := range p.tools.Withheld {
+		known[w.Name] = true // it is there, and will not be offered
 	}
 	for _, name := range p.s.state.Approved() {
 		if !known[name] {

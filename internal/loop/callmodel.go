@@ -76,13 +76,28 @@ func (e *Engine) replied(s *State, sp, newest *Spec, a Action, req *Request, rep
 	case PurposeTurn:
 		r.RequestBytes = req.Bytes()
 		r.Output, r.StopWhen = checkOutput(newest, reply), checkStop(s, newest, reply)
-		for _, c := range reply.ToolCalls {
-			if t, ok := sp.tool(c.Name); ok && t.RequireApproval && !IsBuiltin(c.Name) && !truncated(reply) && argumentsFault(c) == "" {
-				r.NeedApproval = append(r.NeedApproval, c.ID)
-			}
-		}
+		r.NeedApproval, r.ToolDigests = needApproval(sp, reply)
 	}
 	return []Event{{ModelReplied: r}}
+}
+
+// needApproval are the calls of a reply that wait for a human, and the digests of their tools.
+func needApproval(sp *Spec, reply *Reply) (ids []string, digests map[string]string) {
+	for _, c := range reply.ToolCalls {
+		t, ok := sp.tool(c.Name)
+		if !ok || !t.RequireApproval || IsBuiltin(c.Name) || truncated(reply) || argumentsFault(c) != "" {
+			continue
+		}
+		ids = append(ids, c.ID)
+		if t.Digest == "" {
+			continue
+		}
+		if digests == nil {
+			digests = map[string]string{}
+		}
+		digests[c.Name] = t.Digest
+	}
+	return ids, digests
 }
 
 // failure turns an error into an event, with what is known or estimated of its cost.

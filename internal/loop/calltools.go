@@ -54,13 +54,15 @@ func cannotRun(t *turn, sp *Spec, c ToolCall) string {
 		return "Denied by the human: " + t.denyReason
 	case t.denied[c.ID]:
 		return "Denied by the human. Do not call it again with these arguments."
-	case t.lost && !repeatable(c, sp):
+	case t.lost && (!repeatable(c, sp) || !t.allows(c, &tool)):
 		return lostOutcome
 	case t.needApproval[c.ID] && !t.shown[c.ID]:
 		return tooLongToApprove
 	case !known:
 		return unknownTool(c.Name, sp)
-	case tool.RequireApproval && !t.needApproval[c.ID]:
+	case t.needApproval[c.ID] && !t.allows(c, &tool):
+		return "Not run: its tool is not the one any more that a human was asked about. Call it again to ask anew."
+	case !t.allows(c, &tool):
 		return "Not run: since you asked for this call, its tool has come to need a human's approval. Call it again to ask for that."
 	}
 	return ""
@@ -69,6 +71,14 @@ func cannotRun(t *turn, sp *Spec, c ToolCall) string {
 var tooLongToApprove = fmt.Sprintf("Denied: this call needs a human's approval, and cannot be shown whole to one, so that nobody can approve it. "+
 	"Of one call %d bytes of arguments can be shown, of all calls of a reply %d. Call it again with shorter arguments, or with fewer calls at once.",
 	MaxShownArguments, MaxShownCalls)
+
+// allows tells whether a call that was not denied may run with this tool: a human has approved this very one, or none need to.
+func (t *turn) allows(c ToolCall, tool *ToolDefinition) bool {
+	if t.needApproval[c.ID] {
+		return tool.Digest == t.digests[c.Name]
+	}
+	return !tool.RequireApproval
+}
 
 func argumentsFault(c ToolCall) string {
 	var object map[string]json.RawMessage

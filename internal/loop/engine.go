@@ -32,7 +32,8 @@ type Step struct {
 }
 
 // Open records that a holder takes the journal over, with everything that follows from that without I/O. Of opened it takes
-// Holder, Rival and, for a task's start, ToolDigests and the model's identity; it finds the rest itself.
+// Holder, Rival, the toolsets that the task sees for the first time and, for its start, the model's identity; it finds the rest
+// itself.
 // A task that has ended is not opened: no event follows its end.
 func (e *Engine) Open(s *State, sp *Spec, opened Opened) (Step, error) {
 	if s.End != nil {

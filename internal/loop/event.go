@@ -58,13 +58,15 @@ type Event struct {
 }
 
 // Opened: a holder took the journal over, right before it acts. The first one is the task's start. Several without a turn
-// that ended between them count the attempts of that turn.
+// that ended between them count the attempts of that turn. One with Toolsets by who holds the journal already only adds these.
 type Opened struct {
 	Holder string `json:"holder"`
 	// Input is what the task is asked, from here on. Only the first Opened has it.
 	Input *Input `json:"input,omitempty"`
-	// ToolDigests are the tools that the task was started with, by name: the digest of each one's description and schema.
-	// Only the first Opened has them.
+	// Toolsets are those that the task sees for the first time, by name. What they offer it now is agreed to.
+	Toolsets []string `json:"toolsets,omitempty"`
+	// ToolDigests are the tools of Toolsets, by the name that the model knows: the digest of what each one's server says of it.
+	// Older journals name no Toolsets, and have the digests of all tools in their first Opened.
 	ToolDigests map[string]string `json:"toolDigests,omitempty"`
 	// Rival: the holder takes the task back from another one that lives and works on it too. That is no crash.
 	Rival bool `json:"rival,omitempty"`
@@ -115,6 +117,8 @@ type ModelReplied struct {
 	Cost      *Cost `json:"cost,omitempty"`
 	// NeedApproval are the ids of the calls that wait for a human.
 	NeedApproval []string `json:"needApproval,omitempty"`
+	// ToolDigests are the tools of these calls, as Opened has them: an approval is for none but these.
+	ToolDigests map[string]string `json:"toolDigests,omitempty"`
 	// Output is what the task's output schema says of a turn's reply, StopWhen what its stopWhen says. Nil where there is none.
 	Output   *OutputCheck `json:"output,omitempty"`
 	StopWhen *StopCheck   `json:"stopWhen,omitempty"`

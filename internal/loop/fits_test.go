@@ -96,9 +96,13 @@ func eventsOf(t *testing.T, reply *Reply, result, answer string) map[string]Even
 		}
 		known[c.Name] = true
 	}
+	digests := map[string]string{}
+	for name := range known {
+		digests[cutAt(name, 64)] = strings.Repeat("d", 64) // no tool has a longer name
+	}
 	ids := callIDs(reply.ToolCalls)
 	s := &State{turn: &turn{reply: *reply, needApproval: toSet(ids), shown: shownWhole(reply.ToolCalls, toSet(ids))}}
-	replied := &ModelReplied{Purpose: PurposeJudge, Reply: *reply, Verdict: parseVerdict(reply), NeedApproval: ids, RequestBytes: 1 << 40}
+	replied := &ModelReplied{Purpose: PurposeJudge, Reply: *reply, Verdict: parseVerdict(reply), NeedApproval: ids, ToolDigests: digests, RequestBytes: 1 << 40}
 	asked := approvalQuestion(s, &Spec{}) // the answer comes after it
 	asked.ID = "q"
 	answered, _ := answerTo(&Question{Asked: *asked}, sp)

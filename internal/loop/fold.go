@@ -123,8 +123,11 @@ func (s *State) applyReplied(r *ModelReplied) {
 	s.calibration.learn(r)
 	t.unscanned = true
 	if len(r.NeedApproval) > 0 {
-		t.needApproval = toSet(r.NeedApproval)
+		t.needApproval, t.digests = toSet(r.NeedApproval), r.ToolDigests
 		t.shown = shownWhole(r.Reply.ToolCalls, t.needApproval)
+		if r.ToolDigests == nil { // a journal from before they were noted, or tools without any
+			t.digests = s.Pins.Digests
+		}
 	}
 	t.started = len(r.Reply.ToolCalls) > 0 && len(r.NeedApproval) == 0
 	t.returned = len(r.Reply.ToolCalls) == 0

@@ -7,8 +7,8 @@ const (
 )
 
 // MaxTurnBytes is what one model call and all that follows from it up to the next one can add to State.JournalBytes at the
-// most: the reply, the results of its calls, an approval and a question with their answers, and the next message. So far a
-// journal may pass Spec.MaxJournalBytes.
+// most: the reply, the results of its calls, an approval and a question with their answers, the next message, and toolsets
+// that are seen for the first time. So far a journal may pass Spec.MaxJournalBytes.
 const MaxTurnBytes = 1280 << 10
 
 // eventBytes is the size of an event in the journal, before compression: its texts, which JSON may make longer, and what
@@ -48,10 +48,7 @@ func eventBytes(e *Event) int64 {
 }
 
 func openedBytes(o *Opened) int {
-	n := len(o.Holder)
-	for name, digest := range o.ToolDigests {
-		n += len(name) + len(digest) + partOverhead/4
-	}
+	n := len(o.Holder) + partsBytes(o.Toolsets) + digestsBytes(o.ToolDigests)
 	if in := o.Input; in != nil {
 		n += len(in.Prompt) + len(in.Instructions) + len(in.Model.Parameters)
 	}
@@ -59,7 +56,7 @@ func openedBytes(o *Opened) int {
 }
 
 func repliedBytes(r *ModelReplied) int {
-	n := partsBytes(r.NeedApproval)
+	n := partsBytes(r.NeedApproval) + digestsBytes(r.ToolDigests)
 	for i := range r.Reply.Blocks {
 		n += len(r.Reply.Blocks[i].Text) + len(r.Reply.Blocks[i].Opaque) + partOverhead
 	}
@@ -75,6 +72,14 @@ func repliedBytes(r *ModelReplied) int {
 	}
 	if r.StopWhen != nil {
 		n += len(r.StopWhen.Fault)
+	}
+	return n
+}
+
+func digestsBytes(digests map[string]string) int {
+	n := 0
+	for name, digest := range digests {
+		n += len(name) + len(digest) + len(`"":"",`)
 	}
 	return n
 }

@@ -12,11 +12,11 @@ import (
 func TestJournalBytesAreAboutTheSizeOfTheJournal(t *testing.T) {
 	text := strings.Repeat("Plain words. ", 3000)
 	for name, e := range map[string]Event{
-		"a start": {Opened: &Opened{Holder: "h", Input: &Input{Prompt: text, Instructions: text}, ToolDigests: map[string]string{"a": text}}},
+		"a start": {Opened: &Opened{Holder: "h", Input: &Input{Prompt: text, Instructions: text}, Toolsets: []string{text}, ToolDigests: map[string]string{"a": text}}},
 		"a reply": {ModelReplied: &ModelReplied{Purpose: PurposeTurn, Reply: Reply{
 			Blocks:    []Block{{Kind: BlockReasoning, Text: text, Opaque: text}, {Kind: BlockText, Text: text}},
 			ToolCalls: []ToolCall{{ID: "a", Name: "look", Arguments: text, Opaque: text}},
-		}, NeedApproval: []string{"a"}}},
+		}, NeedApproval: []string{"a"}, ToolDigests: map[string]string{"look": text}}},
 		"a verdict":   {ModelReplied: &ModelReplied{Purpose: PurposeJudge, Verdict: &Verdict{Reasoning: text}}},
 		"a failure":   {ModelFailed: &ModelFailed{Text: text, Message: text}},
 		"a start of":  {CallsStarted: &CallsStarted{CallIDs: []string{text, text}}},
@@ -71,7 +71,8 @@ func TestWhatOneTurnAddsToAJournal(t *testing.T) {
 			}
 			question := Event{Asked: &Asked{Question: strings.Repeat("q", maxTextBytes+maxCallsBytes)}}
 			nudge := Event{Nudged: &Nudged{Text: strings.Repeat("n", 48<<10)}}
-			most = max(most, sum+eventBytes(&question)+eventBytes(&nudge))
+			pins := int64(150 << 10) // of toolsets that are seen for the first time
+			most = max(most, sum+eventBytes(&question)+eventBytes(&nudge)+pins)
 		}
 	}
 	t.Logf("one turn adds at most %d bytes", most)

@@ -74,6 +74,8 @@ type ToolDefinition struct {
 	Description string
 	// InputSchema is a JSON Schema object. Empty means: any object.
 	InputSchema json.RawMessage
+	// Digest tells the tool from another one of the same name; empty where there cannot be another.
+	Digest string
 	// RequireApproval: a human must approve each call before it runs.
 	RequireApproval bool
 	// Repeatable: a call whose outcome was lost may run again (trusted as read-only or idempotent).

@@ -145,6 +145,9 @@ func randomEvent(r *rand.Rand) loop.Event {
 	case 0:
 		o := &loop.Opened{Holder: "h", Rival: r.IntN(4) == 0, Alone: r.IntN(2) == 0, Away: pick[time.Duration](r, 0, time.Minute, -time.Hour)}
 		if r.IntN(3) == 0 {
+			o.Toolsets, o.ToolDigests = pick(r, nil, []string{"a"}), pick(r, nil, map[string]string{"look": "1"}, map[string]string{"look": "2", "pay": "3"})
+		}
+		if r.IntN(3) == 0 {
 			o.Input = &loop.Input{Prompt: "Do this."}
 			o.Lost = &loop.Lost{Purpose: purpose, Usage: reply.Usage, Cost: pick(r, nil, &loop.Cost{Amount: "0.5"}, &loop.Cost{Amount: "1e9"})}
 		}

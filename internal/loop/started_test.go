@@ -3,6 +3,7 @@ package loop_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -104,15 +105,15 @@ func TestTheModelsIdentityIsOfTheStart(t *testing.T) {
 	asked := loop.ModelIdentity{Namespace: "team", Name: "large", Provider: "OpenAI", Model: "large-1", Parameters: json.RawMessage(`{ "temperature": "0.2", "stop": ["<end>"] }`)}
 	e := &loop.Engine{Clock: looptest.NewClock()}
 	s := &loop.State{}
-	first, err := e.Open(s, &loop.Spec{Prompt: "p"}, loop.Opened{Holder: "one", Input: &loop.Input{Prompt: "not this", Model: asked}, ToolDigests: map[string]string{"look": "d"}})
+	first, err := e.Open(s, &loop.Spec{Prompt: "p"}, loop.Opened{Holder: "one", Input: &loop.Input{Prompt: "not this", Model: asked}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := e.Open(s, &loop.Spec{Prompt: "q"}, loop.Opened{Holder: "two", Input: &loop.Input{Model: loop.ModelIdentity{Name: "other"}}, ToolDigests: map[string]string{"other": "d"}})
+	second, err := e.Open(s, &loop.Spec{Prompt: "q"}, loop.Opened{Holder: "two", Input: &loop.Input{Model: loop.ModelIdentity{Name: "other"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := second.Events[0].Opened; o.Input != nil || o.ToolDigests != nil {
+	if o := second.Events[0].Opened; o.Input != nil {
 		t.Errorf("the second opening says %+v", o)
 	}
 	back := folded(t, append(first.Events, second.Events...))
@@ -126,12 +127,24 @@ func TestTheModelsIdentityIsOfTheStart(t *testing.T) {
 	}
 	got := back.Input.Model
 	got.Parameters, asked.Parameters = nil, nil
-	if diff := cmp.Diff(asked, got); diff != "" || back.Input.Prompt != "p" || back.ToolDigests["look"] != "d" {
+	if diff := cmp.Diff(asked, got); diff != "" || back.Input.Prompt != "p" {
 		t.Errorf("%+v: %s", back.Input, diff)
 	}
 	if _, err := e.Open(&loop.State{}, &loop.Spec{}, loop.Opened{Input: &loop.Input{Model: loop.ModelIdentity{Parameters: json.RawMessage(`{`)}}}); err == nil {
 		t.Error("parameters that are no JSON are taken")
 	}
+}
+
+// mostPins are as many toolsets and tools as a task can have, with the longest names and digests that there are.
+func mostPins() (toolsets []string, digests map[string]string) {
+	digests = map[string]string{}
+	for n := range loop.MaxTools {
+		digests[fmt.Sprintf("%s%04d", strings.Repeat("n", 60), n)] = strings.Repeat("d", 64)
+	}
+	for n := range 32 {
+		toolsets = append(toolsets, fmt.Sprintf("%s%02d", strings.Repeat("t", 251), n))
+	}
+	return toolsets, digests
 }
 
 // The longest texts that the API takes fit the first event; those that JSON makes too long end the task before it costs.
@@ -156,11 +169,8 @@ func TestTheFirstEventFitsTheStore(t *testing.T) {
 			e := &loop.Engine{Clock: looptest.NewClock()}
 			sp := &loop.Spec{Prompt: tc.prompt, Instructions: tc.instructions}
 			s := &loop.State{}
-			digests := map[string]string{}
-			for n := range 1000 {
-				digests[strings.Repeat("n", 60)+string(rune('a'+n%26))+strings.Repeat("x", n/26)] = strings.Repeat("d", 64)
-			}
-			step, err := e.Open(s, sp, loop.Opened{Holder: strings.Repeat("h", 253), ToolDigests: digests, Input: &loop.Input{Model: loop.ModelIdentity{
+			toolsets, digests := mostPins()
+			step, err := e.Open(s, sp, loop.Opened{Holder: strings.Repeat("h", 253), Toolsets: toolsets, ToolDigests: digests, Input: &loop.Input{Model: loop.ModelIdentity{
 				Provider: "OpenAI", Parameters: json.RawMessage(`{"stop":["` + strings.Repeat(`\u0001`, 1024) + `"]}`),
 			}}})
 			if err != nil {

@@ -19,8 +19,8 @@ type State struct {
 
 	// Input is what the task is asked, nil before its start.
 	Input *Input
-	// ToolDigests are the tools that the task was started with.
-	ToolDigests map[string]string
+	// Pins are what the task has agreed to of its toolsets.
+	Pins Pins
 	// JournalBytes is about the size of the journal, before compression: all text of its events, and what stands around it.
 	JournalBytes int64
 
@@ -114,7 +114,8 @@ type turn struct {
 	signal       signal.Signal
 	unscanned    bool // signal is not up to date
 	needApproval map[string]bool
-	shown        map[string]bool // those of needApproval that a human can be shown whole
+	shown        map[string]bool   // those of needApproval that a human can be shown whole
+	digests      map[string]string // of the tools of these calls, by name
 	asked        map[QuestionKind]bool
 	denied       map[string]bool
 	denyReason   string

@@ -24,7 +24,7 @@ func (e *Engine) takeOver(s *State, sp *Spec, o *Opened) (err error) {
 		return err
 	}
 	now := e.Clock.Now()
-	o.Input, o.ToolDigests = nil, nil
+	o.Input = nil
 	o.Lost = lostCall(s, sp, now)
 	if !s.activeSince.IsZero() {
 		gap := max(0, now.Sub(s.lastAt)) - s.sinceLast(now, sp.Waited)
@@ -93,10 +93,15 @@ func lostCall(s *State, sp *Spec, now time.Time) *Lost {
 
 func (s *State) applyOpened(e *Event) {
 	o := e.Opened
+	only := s.pinsOnly(o)
+	s.Pins.see(o)
+	if only {
+		return
+	}
 	s.Holder = o.Holder
 	switch {
 	case s.StartedAt.IsZero():
-		s.StartedAt, s.Input, s.ToolDigests = e.Time, o.Input, o.ToolDigests
+		s.StartedAt, s.Input = e.Time, o.Input
 		s.startClock(e.Time)
 	case !s.idle(e.Time) && !o.Rival:
 		s.Attempts++

@@ -98,6 +98,7 @@ func (r *renderer) opened(e *loop.Event, o *loop.Opened) {
 		what += ", which takes it back from another operator that works on it"
 	}
 	r.head(e, "operator", what)
+	r.text("toolsets seen for the first time", strings.Join(o.Toolsets, ", "))
 	if in := o.Input; in != nil {
 		m := in.Model
 		r.text("model", strings.TrimSpace(fmt.Sprintf("%s/%s, %s %s %s", m.Namespace, m.Name, m.Provider, m.Model, m.Parameters)))

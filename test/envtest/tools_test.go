@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -168,8 +169,8 @@ func TestATracedTaskHasOneSpanForEachCallUnderItsOwn(t *testing.T) {
 	}
 }
 
-// A server must not swap what the task was started with, though its policy asks for no approval.
-func TestAToolThatChangesWhileATaskRunsNeedsApproval(t *testing.T) {
+// A server must not swap what the task was started with, and a task that nobody watches must not wait for an approval.
+func TestAToolThatChangesWhileATaskRunsIsNotRunUnasked(t *testing.T) {
 	f := newFixture(t)
 	calls, describe := f.swappableTool(v1alpha1.AgentToolsetSpec{RequireApproval: v1alpha1.ApprovalNever})
 	g := newGate()
@@ -181,7 +182,7 @@ func TestAToolThatChangesWhileATaskRunsNeedsApproval(t *testing.T) {
 		case 1:
 			return g.pass(fakechat.Reply{Text: "That went well. Once more.", In: 10, Out: 5})
 		}
-		return done
+		return fakechat.Reply{Text: "TASK_COMPLETE: " + r.Last(), In: 10, Out: 5}
 	})
 	f.task("ship", withOps(true))
 	<-g.came
@@ -197,14 +198,9 @@ func TestAToolThatChangesWhileATaskRunsNeedsApproval(t *testing.T) {
 		return now.Status.ObservedGeneration >= set.Generation, err
 	})
 	close(g.open)
-	q := f.awaitPhase("ship", v1alpha1.PhaseNeedsInput).Status.InputRequest
-	if q.Kind != v1alpha1.InputApproval || calls.Load() != 1 {
-		t.Errorf("it waits for %s after %d calls, want Approval after 1", q.Kind, calls.Load())
-	}
-	f.answer("ship", q, "approve")
-	f.awaitExit("ship", v1alpha1.ExitCompleted)
-	if calls.Load() != 2 {
-		t.Errorf("%d calls, want 2", calls.Load())
+	task := f.awaitExit("ship", v1alpha1.ExitCompleted)
+	if calls.Load() != 1 || !strings.Contains(task.Status.Summary, `There is no tool "ops__deploy"`) {
+		t.Errorf("%d calls, want 1; the last gave %q", calls.Load(), task.Status.Summary)
 	}
 }
 

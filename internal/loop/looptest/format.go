@@ -37,7 +37,9 @@ type Scenario struct {
 
 // Tool is a tool of the task's toolsets.
 type Tool struct {
-	Name            string `yaml:"name"`
+	Name string `yaml:"name"`
+	// Digest tells it from another one of the same name.
+	Digest          string `yaml:"digest"`
 	RequireApproval bool   `yaml:"requireApproval"`
 	Repeatable      bool   `yaml:"repeatable"`
 }

@@ -62,7 +62,7 @@ func (sc *Scenario) loopSpec(fields map[string]any, tools []Tool) (*loop.Spec, e
 		ContextWindowTokens: sc.Model.ContextWindowTokens, ReplyTokens: sc.Model.MaxOutputTokens,
 	}
 	for _, t := range tools {
-		sp.Tools = append(sp.Tools, loop.ToolDefinition{Name: t.Name, RequireApproval: t.RequireApproval, Repeatable: t.Repeatable})
+		sp.Tools = append(sp.Tools, loop.ToolDefinition{Name: t.Name, Digest: t.Digest, RequireApproval: t.RequireApproval, Repeatable: t.Repeatable})
 	}
 	if in.Completion.StopWhen != "" {
 		if sp.StopWhen, err = loop.CompilePredicate(in.Completion.StopWhen); err != nil {

@@ -61,7 +61,7 @@ func TestServerThatHangsOnInitializeIsGivenUpAndLeftAlone(t *testing.T) {
 	clock := newManual()
 	p := newPool(t, WithClock(clock))
 	sources := []Source{{Key: "h", Config: hanging}, {Key: "g", Config: good}}
-	set, err := p.Resolve(t.Context(), sources, nil)
+	set, err := p.Resolve(t.Context(), sources, loop.Pins{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestGlobsThatTakeTooLongAreToldToTheirAuthor(t *testing.T) {
 	cfg := serve(t, handlerOf(s, nil))
 	globs := slices.Repeat([]string{"*" + strings.Repeat("a", 100) + "b"}, 64)
 	p := newPool(t)
-	_, err := p.Resolve(t.Context(), []Source{{Key: "k", Config: cfg, TaskAllow: globs}}, nil)
+	_, err := p.Resolve(t.Context(), []Source{{Key: "k", Config: cfg, TaskAllow: globs}}, loop.Pins{})
 	var unavailable *UnavailableError
 	if err == nil || errors.As(err, &unavailable) || !strings.Contains(err.Error(), `toolset "ts": allow: comparing the globs`) {
 		t.Errorf("the task's: %v", err)

@@ -38,7 +38,7 @@ func TestPublicServerEverything(t *testing.T) {
 				Name: "ts", URL: "http://" + addr + tc.path, Transport: tc.transport,
 				RequireApproval: ApproveDestructive, ApprovalTools: []string{"get-env"}, TrustAnnotations: true,
 			}
-			set := resolve(t, newPool(t), nil, Source{Key: "k", Config: cfg, Required: true})
+			set := resolve(t, newPool(t), loop.Pins{}, Source{Key: "k", Config: cfg, Required: true})
 			for _, d := range set.Definitions {
 				if d.Name == "ts__echo" && (d.RequireApproval || !d.Repeatable) {
 					t.Errorf("echo is marked read-only: %+v", d)
@@ -76,7 +76,7 @@ func TestPublicServerMemoryThroughSupergateway(t *testing.T) {
 				Env: []string{"MEMORY_FILE_PATH=" + filepath.Join(t.TempDir(), "memory.jsonl")},
 			})
 			cfg := Config{Name: "ts", URL: "http://" + addr + "/mcp", RequireApproval: ApproveNever}
-			set := resolve(t, newPool(t), nil, Source{Key: "k", Config: cfg, Required: true})
+			set := resolve(t, newPool(t), loop.Pins{}, Source{Key: "k", Config: cfg, Required: true})
 			const entity = `{"entities":[{"name":"Ada","entityType":"person","observations":["writes programs"]}]}`
 			wantContent(t, callAs(t, set, "create_entities", entity), false, "Ada")
 			wantContent(t, callAs(t, set, "search_nodes", `{"query":"programs"}`), false, "Ada", "writes programs")

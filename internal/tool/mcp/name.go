@@ -30,6 +30,22 @@ func visibleName(toolset, tool string) string {
 	return hashed(prefix, name, toolset+"\x00"+tool)
 }
 
+// mayBeOf tells whether a model-visible name may be that of a tool of this toolset. Of a long name the toolset's part was cut, and
+// then it may be of several.
+func mayBeOf(name, toolset string) bool {
+	prefix := goodStart(plain(toolset))
+	return strings.HasPrefix(name, prefix+separator) ||
+		len(prefix) > maxPrefix && strings.HasPrefix(name, prefix[:maxPrefix]+separator)
+}
+
+// goodStart is a prefix as a name may begin.
+func goodStart(prefix string) string {
+	if beginsBadly(prefix) {
+		return "_" + prefix
+	}
+	return prefix
+}
+
 // beginsBadly tells whether a name begins with what some providers do not take as a function's first character.
 func beginsBadly(name string) bool {
 	return name != "" && (name[0] == '-' || name[0] >= '0' && name[0] <= '9')
@@ -37,9 +53,7 @@ func beginsBadly(name string) bool {
 
 // hashed joins the parts, cut as far as needed, and a short hash of identity.
 func hashed(prefix, name, identity string) string {
-	if beginsBadly(prefix) {
-		prefix = "_" + prefix
-	}
+	prefix = goodStart(prefix)
 	sum := sha256.Sum256([]byte(identity))
 	hash := hex.EncodeToString(sum[:])[:hashLen]
 	room := maxName - len(separator) - len("_") - hashLen

@@ -22,24 +22,19 @@ type Tool struct {
 	Definition loop.ToolDefinition
 	// ServerName is the tool's name at its server.
 	ServerName string
-	// Digest is the hex SHA-256 of what a user agrees to with the tool: its name at the server, description, input schema
-	// and annotations. It does not depend on the order of JSON keys.
-	Digest string
 }
 
 // listed is a tool as its server lists it, with its input schema as JSON. Decoded, a schema takes ten times as much, so that is let go.
 type listed struct {
 	*sdk.Tool
 	schema json.RawMessage
-	digest string
 }
 
 func listing(tools []*sdk.Tool) []listed {
 	out := make([]listed, 0, len(tools))
 	for _, t := range tools {
 		if t != nil {
-			schema := schemaOf(t)
-			out = append(out, listed{t, schema, digest(t, schema)})
+			out = append(out, listed{t, schemaOf(t)})
 			t.InputSchema, t.OutputSchema, t.Meta, t.Icons = nil, nil, nil, nil
 		}
 	}
@@ -61,11 +56,11 @@ func describe(cfg Config, all []listed) ([]Tool, error) {
 		}
 		tools = append(tools, Tool{
 			ServerName: t.Name,
-			Digest:     t.digest,
 			Definition: loop.ToolDefinition{
 				Name:            visibleName(cfg.Name, t.Name),
 				Description:     t.Description,
 				InputSchema:     t.schema,
+				Digest:          digest(t.Tool, t.schema),
 				RequireApproval: needsApproval(&globs, cfg, t.Tool),
 				Repeatable:      repeatable(cfg, t.Annotations),
 			},
@@ -111,9 +106,20 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// hints are a tool's annotations as the digest has them. It is in journals, so it must not change with the SDK's JSON.
+type hints struct {
+	DestructiveHint *bool  `json:"destructiveHint,omitempty"`
+	IdempotentHint  bool   `json:"idempotentHint"`
+	OpenWorldHint   *bool  `json:"openWorldHint,omitempty"`
+	ReadOnlyHint    bool   `json:"readOnlyHint"`
+	Title           string `json:"title,omitempty"`
+}
+
+// digest is the hex SHA-256 of what a user agrees to with the tool: its name at the server, and all that the model is told of it and
+// that the operator goes by (description, input schema, annotations). It does not depend on the order of JSON keys.
 func digest(t *sdk.Tool, schema json.RawMessage) string {
 	// A marshalled list of marshalled parts: no two different tools give the same bytes.
-	annotations, _ := json.Marshal(t.Annotations)
+	annotations, _ := json.Marshal((*hints)(t.Annotations))
 	sum, _ := json.Marshal([]string{t.Name, t.Description, string(schema), string(annotations)})
 	h := sha256.Sum256(sum)
 	return hex.EncodeToString(h[:])

@@ -42,7 +42,7 @@ func Samples() []loop.Event {
 		events = append(events, event(int64(i)+1, k))
 	}
 	events[0].Opened = &loop.Opened{
-		Holder: "manager-0_6f1c", ToolDigests: map[string]string{"files__read": "sha256:2c26b4", "files__write": "sha256:fcde2b"},
+		Holder: "manager-0_6f1c", Toolsets: []string{"files", "search"}, ToolDigests: map[string]string{"files__read": "sha256:2c26b4", "files__write": "sha256:fcde2b"},
 		Input: &loop.Input{
 			Prompt: "Write a report on the <notes>.\nName all causes.", Instructions: "Write in plain words.",
 			Model: loop.ModelIdentity{
@@ -107,6 +107,7 @@ func sampleReply() *loop.ModelReplied {
 		},
 		RequestBytes: 3210,
 		NeedApproval: []string{"call-2"},
+		ToolDigests:  map[string]string{"files__write": "sha256:fcde2b"},
 		OutputCap:    4000,
 		Cost:         &loop.Cost{Amount: "0.00141", Currency: "USD"},
 		Output:       &loop.OutputCheck{Schema: "9f2c41d07a6b35e8c1d4f0a2", JSON: `{"causes":2}`, Fault: "at '/causes': got string, want integer", TooMuchWork: true},

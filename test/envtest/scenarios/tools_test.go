@@ -81,7 +81,7 @@ func (s *toolServer) server() *mcp.Server {
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
 	for _, t := range s.tools {
-		tool := &mcp.Tool{Name: t.Name, InputSchema: map[string]any{"type": "object"}}
+		tool := &mcp.Tool{Name: t.Name, Description: t.Digest, InputSchema: map[string]any{"type": "object"}}
 		if t.Repeatable {
 			tool.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: true}
 		}

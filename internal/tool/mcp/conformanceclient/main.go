@@ -32,7 +32,7 @@ func run(args []string) error {
 	source := mcp.Source{Key: "server", Required: true, Config: mcp.Config{
 		Name: "server", URL: args[len(args)-1], RequireApproval: mcp.ApproveNever,
 	}}
-	set, err := pool.Resolve(ctx, []mcp.Source{source}, nil)
+	set, err := pool.Resolve(ctx, []mcp.Source{source}, loop.Pins{})
 	if err != nil {
 		return err
 	}
