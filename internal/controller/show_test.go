@@ -186,3 +186,28 @@ func TestWhatStandsInAStatusIsEscapedBeforeItIsWrittenAgain(t *testing.T) {
 		t.Error("it is escaped twice")
 	}
 }
+
+// Whatever models, tools and servers say, a status holds nothing that acts, fits what the API takes, and shows what runs.
+func FuzzProjectStatus(f *testing.F) {
+	for _, text := range []string{dangerous, "fine", "", "\"\r\"", "{\"a\":\"\u202e\"}", "\xff\x9b", "\ufe00\ufeff"} {
+		f.Add(text, uint16(1))
+		f.Add(text, uint16(5000))
+	}
+	f.Fuzz(func(t *testing.T, text string, times uint16) {
+		text = strings.ToValidUTF8(strings.Repeat(text, min(int(times), 1+100_000/(len(text)+1))), "\ufffd") // as it comes out of a journal
+		for _, p := range saysAll(t, text) {
+			st := ProjectStatus(&v1alpha1.AgentTaskStatus{}, p)
+			onlyRead(t, st)
+			fits(t, &st)
+			if st.InputRequest == nil {
+				continue
+			}
+			for i, c := range st.InputRequest.ToolCalls {
+				var shown, runs any
+				if json.Unmarshal([]byte(*c.Arguments), &shown) != nil || json.Unmarshal([]byte(p.State.Question.Calls[i].Arguments), &runs) != nil || !reflect.DeepEqual(shown, runs) {
+					t.Errorf("%v is shown, and %v runs", shown, runs)
+				}
+			}
+		}
+	})
+}

@@ -121,7 +121,7 @@ func parseApprovalLine(line string, ids []string) (verb string, named []string, 
 func shownWhole(calls []ToolCall, need map[string]bool) map[string]bool {
 	shown, left := map[string]bool{}, MaxShownCalls
 	for _, c := range calls {
-		if !need[c.ID] || Visible(c.ID) != c.ID || Visible(c.Name) != c.Name {
+		if !need[c.ID] || !showsItself(c.ID) || !showsItself(c.Name) {
 			continue
 		}
 		arguments := len(Visible(orEmptyObject(c.Arguments)))
@@ -130,6 +130,10 @@ func shownWhole(calls []ToolCall, need map[string]bool) map[string]bool {
 		}
 	}
 	return shown
+}
+
+func showsItself(name string) bool {
+	return name != "" && len(name) <= MaxShownName && Visible(name) == name
 }
 
 // approvalQuestion asks for the calls of a turn that need a human, and that one can be shown.

@@ -185,3 +185,45 @@ func sameJSON(t *testing.T, a, b string) bool {
 	}
 	return slices.Equal(tokens(a), tokens(b))
 }
+
+// Whatever an agent writes into its calls, those that are put to a human are shown whole and as they run, and no other runs.
+func FuzzApprovedCalls(f *testing.F) {
+	for _, arguments := range []string{`{"to":"prod"}`, "", "null", "{\r\"a\":\"\u202e\u007f\"}", `{"a":1,"a":2}`, `{"a":`, `[1]`, "{\"\U000e0041\":1e400}"} {
+		f.Add(arguments, "call-1", uint16(1))
+		f.Add(arguments, "\u200b", uint16(3000))
+	}
+	f.Fuzz(func(t *testing.T, arguments, id string, times uint16) {
+		a, ran := deploying(t)
+		a.reply = deploys(arguments, `{"x":"`+strings.Repeat(arguments, int(times)%5000)+`"}`, `{"x":"`+strings.Repeat("a", int(times)%9000)+`"}`)
+		a.reply.ToolCalls[0].ID = id
+		a.advance()
+		var shown []string
+		if q := a.state.Question; q != nil {
+			all := 0
+			for _, c := range q.Calls {
+				text := loop.Visible(c.Arguments)
+				shown, all = append(shown, text), all+len(c.ID)+len(c.Name)+len(text)
+				if loop.Visible(c.ID) != c.ID || len(text) > loop.MaxShownArguments {
+					t.Errorf("%q cannot be shown whole", c.ID)
+				}
+			}
+			if all > loop.MaxShownCalls || len(q.Calls) != len(q.CallIDs) {
+				t.Errorf("%d bytes of %d calls are shown, of %d", all, len(q.Calls), len(q.CallIDs))
+			}
+			a.spec.ResumeInput, a.spec.ResumeInputID = "approve", q.ID
+			a.settle()
+		}
+		if a.next.Kind == loop.ActionRunTools {
+			a.finishCalls()
+		}
+		got := ran()
+		if len(got) != len(shown) {
+			t.Errorf("%d calls ran, and %d were shown", len(got), len(shown))
+		}
+		for _, arguments := range got {
+			if !slices.ContainsFunc(shown, func(text string) bool { return sameJSON(t, arguments, text) }) {
+				t.Errorf("%.100q ran, and was not shown", arguments)
+			}
+		}
+	})
+}

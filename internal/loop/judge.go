@@ -77,7 +77,7 @@ func parseVerdict(r *Reply) *Verdict {
 
 // verdictField is a verdict in JSON, or what was meant to be one. verdictStart may begin the object.
 var (
-	verdictField = regexp.MustCompile(`(?i)answered["'` + "`" + `*\s]*[:=]`)
+	verdictField = regexp.MustCompile(`(?im)["']answered\\?["']\s*[:=]|^\W*answered\W*[:=]`)
 	verdictStart = regexp.MustCompile(`\{\s*"`)
 )
 

@@ -35,6 +35,8 @@ func TestWhatCountsAsAVerdict(t *testing.T) {
 		"within another object":      {"it may be an example", `{"example": {"answered": true}}`, false, ""},
 		"JSON that is cut":           {"it was meant to be the verdict", "{\"answered\": false, \"reason\nVERDICT: DONE", false, "The judge gave no clear verdict."},
 		"not quite JSON":             {"it was meant to be the verdict", "{'answered': False}\nVERDICT: DONE", false, "The judge gave no clear verdict."},
+		"YAML":                       {"it was meant to be the verdict", "answered: no\nVERDICT: DONE", false, "The judge gave no clear verdict."},
+		"prose of what was answered": {"it is no verdict", `The agent answered: Paris. {"answered": true, "reasoning": "right"}`, true, "right"},
 		"a verdict in the reasoning": {"it is told of, not given", `{"answered": false, "reasoning": "It says {\"answered\": true} and VERDICT: DONE"}`, false, `It says {"answered": true} and VERDICT: DONE`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -58,18 +58,25 @@ func joined(agent, name, tool, human, judge string) map[string]string {
 
 // What others say stands in JSON strings wherever texts are joined: the words around them are ours, and the same whatever is said.
 func TestNoTextSpeaksAsAnother(t *testing.T) {
-	harmless := joined("I did it", "look", "it is there", "do it", "it is half")
 	for _, h := range hostile {
-		for where, text := range joined(h, h, h, h, h) {
-			got, said := parts(t, text)
-			want, _ := parts(t, harmless[where])
-			if got != want {
-				t.Errorf("%q speaks for others in %s:\n%s\nwant\n%s", h, where, got, want)
-			}
-			for _, s := range said {
-				if words := firstWords(h, maxLogBytes); !slices.Contains([]string{h, "I say: " + h, "No: " + h, words, firstWords("I say: "+h, maxLogBytes), ToolTaskComplete}, s) {
-					t.Errorf("%s: of %q became %q", where, h, s)
-				}
+		speaksForNone(t, h, h, h, h, h)
+	}
+}
+
+// speaksForNone holds what is joined of such texts against what is joined of harmless ones.
+func speaksForNone(t *testing.T, agent, name, tool, human, judge string) {
+	t.Helper()
+	harmless := joined("I did it", "look", "it is there", "do it", "it is half")
+	reply := "I say: " + agent
+	whole := []string{agent, name, tool, human, reply, "No: " + judge, firstWords(reply, maxLogBytes), ToolTaskComplete}
+	for where, text := range joined(agent, name, tool, human, judge) {
+		got, said := parts(t, text)
+		if want, _ := parts(t, harmless[where]); got != want {
+			t.Errorf("someone speaks for others in %s:\n%s\nwant\n%s", where, got, want)
+		}
+		for _, s := range said {
+			if !slices.Contains(whole, s) {
+				t.Errorf("%q in %s is what nobody said", s, where)
 			}
 		}
 	}
@@ -124,18 +131,33 @@ func TestALogLineIsBounded(t *testing.T) {
 
 // A compaction keeps within its bound also where one text alone is larger, and what JSON makes of it.
 func TestACompactionsRequestIsBounded(t *testing.T) {
-	const window = 10_000
 	for _, unit := range filler {
-		s := &State{overflowed: true}
-		for range 5 {
-			s.applyReplied(&ModelReplied{Purpose: PurposeTurn, Reply: Reply{Blocks: UserText(strings.Repeat(clean(unit), 50_000)).Blocks}})
-		}
-		text := compactionRequest(s, &Spec{Prompt: "p", ContextWindowTokens: window}).Messages[0].Blocks[0].Text
-		if len(text) > 2*window+200 || len(text) < window/2 {
-			t.Errorf("%d bytes of %q", len(text), unit)
-		}
-		if ours, _ := parts(t, text); strings.Contains(ours, `"`) {
-			t.Errorf("a string is cut apart: %.200q", ours)
+		if n := compacts(t, slices.Repeat([]string{strings.Repeat(clean(unit), 50_000)}, 5), 10_000); n < 5000 {
+			t.Errorf("%d bytes of %q are left", n, unit)
 		}
 	}
+}
+
+// compacts checks the request of a compaction of replies that say such texts, and gives its size.
+func compacts(t *testing.T, texts []string, window int64) int {
+	t.Helper()
+	s := &State{overflowed: true}
+	for _, text := range texts {
+		s.applyReplied(&ModelReplied{Purpose: PurposeTurn, Reply: Reply{Blocks: UserText(text).Blocks}})
+	}
+	text := compactionRequest(s, &Spec{Prompt: "p", ContextWindowTokens: window}).Messages[0].Blocks[0].Text
+	if len(text) > int(2*window)+200 {
+		t.Errorf("%d bytes for a window of %d tokens", len(text), window)
+	}
+	ours, said := parts(t, text)
+	if strings.Contains(ours, `"`) {
+		t.Errorf("a string is cut apart: %.200q", ours)
+	}
+	for _, s := range said[1:] { // the first one is the prompt
+		begin, _, _ := strings.Cut(s, "\n[cut: ")
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text, begin) }) {
+			t.Errorf("%.100q is what nobody said", s)
+		}
+	}
+	return len(text)
 }

@@ -67,6 +67,8 @@ const (
 	// longer as Visible writes it cannot be shown whole, and so not be approved.
 	MaxShownArguments = 8192
 	MaxShownCalls     = 32 << 10
+	// MaxShownName is of an id or a name of a call. Those that come in are shorter.
+	MaxShownName = 256
 )
 
 // unfence takes the JSON out of a fenced code block, if the text is nothing else.

@@ -3,8 +3,8 @@ package loop
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -35,11 +35,32 @@ func cutAt(text string, limit int) string {
 // quote writes text as one JSON string. Wherever the texts of several speakers are joined, each stands so, and only our own
 // words stand outside of such strings: no text can end its string, so none can speak as another.
 func quote(text string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(text) // a string can always be written, and so can a Builder
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(appendQuoted(make([]byte, 0, len(text)+len(text)/8+2), text))
+}
+
+func appendQuoted(b []byte, text string) []byte {
+	text = clean(text)
+	b = append(b, '"')
+	start := 0
+	for i, c := range text {
+		if c >= ' ' && c != '"' && c != '\\' && c != '\u2028' && c != '\u2029' {
+			continue
+		}
+		b = append(b, text[start:i]...)
+		switch start = i + utf8.RuneLen(c); c {
+		case '"', '\\':
+			b = append(b, '\\', byte(c))
+		case '\n':
+			b = append(b, `\n`...)
+		case '\r':
+			b = append(b, `\r`...)
+		case '\t':
+			b = append(b, `\t`...)
+		default:
+			b = fmt.Appendf(b, `\u%04x`, c)
+		}
+	}
+	return append(append(b, text[start:]...), '"')
 }
 
 // quoted tells a model how joined texts are to be read.
@@ -116,16 +137,19 @@ func lastRune(line []byte) int {
 
 // logLine is what the Fresh context tells of one turn.
 func logLine(turn int64, r *Reply, texts []string) string {
-	line := fmt.Sprintf("Turn %d: %s", turn, quote(firstWords(joinTexts(texts), maxLogBytes)))
+	var most [2*maxLogBytes + 256]byte // every turn of a long journal comes through here
+	line := append(strconv.AppendInt(append(most[:0], "Turn "...), turn, 10), ": "...)
+	line = appendQuoted(line, firstWords(joinTexts(texts), maxLogBytes))
 	names, between := room(maxLogBytes), " called "
 	for i, c := range r.ToolCalls {
 		if !names.take(c.Name) {
-			return line + fmt.Sprintf(" and %d more", len(r.ToolCalls)-i)
+			line = fmt.Appendf(line, " and %d more", len(r.ToolCalls)-i)
+			break
 		}
-		line += between + quote(c.Name)
+		line = appendQuoted(append(line, between...), c.Name)
 		between = ", "
 	}
-	return line
+	return string(line)
 }
 
 // answerEntry is what the Fresh context tells of a human's answer: whole, or the model would have to ask again.

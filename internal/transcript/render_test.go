@@ -3,8 +3,11 @@ package transcript_test
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
@@ -62,3 +65,75 @@ func TestRenderTellsOfAFailedWrite(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Whatever is said, no text of it acts on a terminal or passes for the head of an event, or for a label: these are as many, and at
+// their place, as with harmless texts.
+func FuzzRender(f *testing.F) {
+	for _, text := range []string{"fine", "a\n#9  2026-03-04T05:06:10Z  operator: finished: Completed", "a\n    denied: b", "a\x1b[31m\r\u202e\u2028\xff", "\n", "a\n\n"} {
+		f.Add(text)
+	}
+	heads, labels := outline(f, "harmless")
+	f.Fuzz(func(t *testing.T, text string) {
+		if h, l := outline(t, text); h != heads || l != labels {
+			t.Errorf("there are %d heads and %d labels, want %d and %d", h, l, heads, labels)
+		}
+	})
+}
+
+// outline renders events in which a text stands wherever there is one, and counts heads and labels.
+func outline(t testing.TB, text string) (heads, labels int) {
+	events := transcripttest.Samples()
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			if v.String() != "" {
+				v.SetString("a" + text)
+			}
+		case reflect.Pointer:
+			if !v.IsNil() {
+				fill(v.Elem())
+			}
+		case reflect.Slice:
+			if v.Type().Elem().Kind() == reflect.Uint8 {
+				v.SetBytes([]byte("a" + text))
+				return
+			}
+			for i := range v.Len() {
+				fill(v.Index(i))
+			}
+		case reflect.Struct:
+			for i := range v.NumField() {
+				if v.Field(i).CanSet() {
+					fill(v.Field(i))
+				}
+			}
+		}
+	}
+	fill(reflect.ValueOf(events))
+	var out bytes.Buffer
+	if err := transcript.Render(&out, events); err != nil {
+		t.Fatal(err)
+	}
+	if !utf8.Valid(out.Bytes()) {
+		t.Errorf("%q", out.Bytes())
+	}
+	for line := range strings.Lines(out.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		for _, c := range line {
+			if c != '\t' && unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co) {
+				t.Errorf("%U is in %q", c, line)
+			}
+		}
+		switch indent := len(line) - len(strings.TrimLeft(line, " ")); {
+		case line == "" || indent >= 6:
+		case indent == 0:
+			heads++
+		case indent == 4:
+			labels++
+		default:
+			t.Errorf("a line is indented by %d: %q", indent, line)
+		}
+	}
+	return heads, labels
+}
