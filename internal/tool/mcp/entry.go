@@ -12,6 +12,8 @@ const (
 	// Pauses after a failed discovery: doubled with each failure, up to the maximum, and spread by up to a fifth.
 	firstPause = time.Second
 	maxPause   = time.Minute
+	// longestPause is the number of failures from which on the pause is maxPause.
+	longestPause = 6
 	// defaultSecondChance is how long a caller waits for a server that failed before: enough for one that is well again.
 	defaultSecondChance = time.Second
 )
@@ -200,6 +202,9 @@ func (e *entry) finish(f *flight, s *session, changes uint64, tools []Tool, err 
 		e.forget()
 		e.failures++
 		pause := pauseAfter(e.failures)
+		if errors.Is(err, errNoRoom) || errors.Is(err, errLongList) || errors.Is(err, errEndlessList) {
+			pause = pauseAfter(longestPause + 1) // to read such a list takes much, and a moment later it is the same
+		}
 		e.retryAt = e.pool.now().Add(pause)
 		f.err = e.unavailable(e.why(err, ex))
 		f.err.RetryAfter = pause
@@ -252,7 +257,7 @@ func (e *entry) forget() {
 // pauseAfter is how long a server is left alone after that many failures in a row.
 func pauseAfter(failures int) time.Duration {
 	pause := maxPause
-	if n := failures - 1; n < 6 {
+	if n := failures - 1; n < longestPause {
 		pause = firstPause << n
 	}
 	return pause + rand.N(pause/5)

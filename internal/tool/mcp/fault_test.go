@@ -135,7 +135,8 @@ func TestListsOfAllToolsetsTogetherAreBounded(t *testing.T) {
 		}
 		clock.advance(2 * defaultMaxAge)
 	}
-	if err := ask("hog", 6); err == nil || !strings.Contains(err.Error(), "no memory left for its list of tools") {
+	var unavailable *UnavailableError
+	if err := ask("hog", 6); !errors.As(err, &unavailable) || !strings.Contains(err.Error(), "no memory left for its list of tools") || unavailable.RetryAfter < maxPause {
 		t.Errorf("got %v", err)
 	}
 	if err := ask("other", 0); err != nil {

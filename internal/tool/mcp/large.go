@@ -20,6 +20,9 @@ const (
 	largePlaces = 1
 	// largeTime is how long an answer may have a place, so that a slow server does not keep those of others waiting.
 	largeTime = 30 * time.Second
+	// listRest is how many times as long as a list took its place stays taken after it, up to maxListRest.
+	listRest    = 4
+	maxListRest = 2 * time.Second
 )
 
 var errSlowBody = errors.New("a large answer comes too slowly")
@@ -87,15 +90,27 @@ func (p *places) claim(ctx context.Context, namespace string, ex *exchange, abor
 	if slot == nil {
 		return err
 	}
+	began := time.Now()
 	held, room := context.WithTimeout(context.Background(), p.time)
 	context.AfterFunc(held, func() {
-		slot.Release()
+		time.AfterFunc(ex.rest(time.Since(began)), slot.Release)
 		if errors.Is(held.Err(), context.DeadlineExceeded) && ex.late() {
 			abort()
 		}
 	})
 	ex.hold(room)
 	return nil
+}
+
+// rest is how long the place of an answer is kept after it, which took so long to read and decode. Many toolsets with large lists
+// would else take a processor for themselves.
+func (ex *exchange) rest(took time.Duration) (rest time.Duration) {
+	ex.set(func(ex *exchange) {
+		if ex.most > 0 {
+			rest = min(listRest*took, maxListRest)
+		}
+	})
+	return rest
 }
 
 // hold keeps a place for the answer, until the exchange ends.
