@@ -91,7 +91,7 @@ type AgentModelSpec struct {
 	// +optional
 	RequestTimeout *metav1.Duration `json:"requestTimeout,omitempty"`
 
-	// retry says how often a failed call is tried again.
+	// retry says for how long a failing call is tried again.
 	// +optional
 	Retry *RetryPolicy `json:"retry,omitempty"`
 
@@ -163,10 +163,21 @@ type ModelParameters struct {
 	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 
-// RetryPolicy says how often a failed call is tried again.
+// RetryPolicy says for how long a failing call is tried again: after outages, rate limits and quotas that come back. What cannot
+// get better, such as refused credentials, ends the task at once.
 type RetryPolicy struct {
-	// maxAttempts of one call, the first included. Time spent counts against the task's maxDuration.
-	// +default=5
+	// maxElapsed is for how long a call is tried again, from its first failure on, such as `2h`. The time counts against the
+	// task's maxDuration, and takes no slot. Unset: 30m, or 2m until this AgentModel has answered for the first time, so that
+	// a mistyped endpoint is told soon. A server that names the time at which it answers again is always given 30m; one that
+	// asks for more than maxElapsed ends the task at once.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0 && self.matches('^([0-9]{1,4}([.][0-9]{1,9})?h)?([0-9]{1,6}([.][0-9]{1,9})?m)?([0-9]{1,8}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,9})?ms)?$') && duration(self) > duration('0s') && duration(self) <= duration('168h')",message="spec.retry.maxElapsed must be more than 0s and at most 168h, such as 2h"
+	// +optional
+	MaxElapsed *metav1.Duration `json:"maxElapsed,omitempty"`
+
+	// maxAttempts of one call, the first included. Unset: as many as fit into maxElapsed; 5 for provider Scripted, and for
+	// replies that cannot be read, since each is paid for.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional

@@ -55,7 +55,9 @@ type Models struct {
 	// AllowPlaintextCredentials lets what is from a Secret be sent to public addresses by http.
 	AllowPlaintextCredentials bool
 
-	mu          sync.Mutex
+	mu sync.Mutex
+	// onHealth is told of an AgentModel of which a call has shown something new; nil for nothing.
+	onHealth    func(client.ObjectKey)
 	shared      map[types.UID]*sharedModel
 	toolClients map[client.ObjectKey]*toolClient
 }
@@ -76,6 +78,7 @@ type sharedModel struct {
 	id      string
 	http    *http.Client
 	clients map[string]loop.Model
+	health  modelHealth
 }
 
 // resolvedModel is an AgentModel that can be called.
@@ -85,6 +88,8 @@ type resolvedModel struct {
 	key     client.ObjectKey
 	model   loop.Model
 	limiter *limit.Limiter
+	// answered: a call of it has succeeded before.
+	answered bool
 	// requestTimeout bounds a call.
 	requestTimeout time.Duration
 }
@@ -157,6 +162,7 @@ func (m *Models) begun(ctx context.Context, as *loop.ModelIdentity) (*resolvedMo
 		return nil, &Waiting{Reason: "ModelChanged", Message: fmt.Sprintf(
 			"AgentModel %q has now provider %s, and the task began with %s: change it back, or create the task anew.", key.Name, object.Spec.Provider, as.Provider)}
 	}
+	own := object.Spec.Model == as.Model
 	object.Spec.Model, object.Spec.Parameters = as.Model, nil
 	if len(as.Parameters) > 0 {
 		object.Spec.Parameters = &v1alpha1.ModelParameters{}
@@ -164,7 +170,7 @@ func (m *Models) begun(ctx context.Context, as *loop.ModelIdentity) (*resolvedMo
 			return nil, fmt.Errorf("reading the parameters that the task began with: %w", err)
 		}
 	}
-	return m.build(ctx, object)
+	return m.make(ctx, object, own)
 }
 
 func (m *Models) get(ctx context.Context, key client.ObjectKey) (*resolvedModel, error) {
@@ -187,6 +193,11 @@ func (m *Models) object(ctx context.Context, key client.ObjectKey) (*v1alpha1.Ag
 
 // build makes the client of an AgentModel with its credentials and CA bundle as they are now.
 func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resolvedModel, error) {
+	return m.make(ctx, object, true)
+}
+
+// make is build. Own: it is the model that the object names now, so that its outcomes tell of the object.
+func (m *Models) make(ctx context.Context, object *v1alpha1.AgentModel, own bool) (*resolvedModel, error) {
 	shared := m.share(object)
 	out := &resolvedModel{object: object, key: client.ObjectKeyFromObject(object), limiter: shared.limiter, requestTimeout: m.callTimeout(object.Spec.RequestTimeout, defaultRequestTimeout)}
 	if object.Spec.Provider == v1alpha1.ProviderScripted {
@@ -197,9 +208,14 @@ func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resol
 	if err != nil {
 		return nil, err
 	}
-	out.model, err = m.client(shared, object, cfg)
-	if err != nil {
+	if out.model, err = m.client(shared, object, cfg); err != nil {
 		return nil, invalidModel(object.Name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out.answered = shared.health.answered
+	if id := shared.id; own {
+		out.model = noted{out.model, func(err error) { m.note(shared, object.Generation, id, err) }}
 	}
 	return out, nil
 }
@@ -233,6 +249,9 @@ func (m *Models) client(s *sharedModel, object *v1alpha1.AgentModel, cfg model.C
 		return made, nil
 	}
 	if s.id != id || len(s.clients) >= maxClients {
+		if s.id != id {
+			s.health.refusal = nil // by what is not sent any more
+		}
 		s.close()
 		s.id, s.clients = id, map[string]loop.Model{}
 	}
@@ -271,7 +290,7 @@ func (m *Models) share(object *v1alpha1.AgentModel) *sharedModel {
 	if s.generation < object.Generation {
 		s.close()
 		s.limiter.SetLimits(limits(object.Spec.Limits))
-		s.generation, s.http, s.id, s.clients = object.Generation, nil, "", nil
+		s.generation, s.http, s.id, s.clients, s.health = object.Generation, nil, "", nil, modelHealth{}
 	}
 	return s
 }

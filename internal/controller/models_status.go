@@ -9,12 +9,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
@@ -35,10 +37,10 @@ const (
 
 var errNotYet = errors.New("the tool server has not answered yet")
 
-// readyCondition is Ready, by what resolving gave. No call is spent to find out.
-func readyCondition(conditions []metav1.Condition, generation int64, err error, ok string, now time.Time) ([]metav1.Condition, error) {
+// readyCondition is Ready, by what resolving gave: why not, or reason and ok. No call is spent to find out.
+func readyCondition(conditions []metav1.Condition, generation int64, err error, reason, ok string, now time.Time) ([]metav1.Condition, error) {
 	c := metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Resolved", Message: ok,
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason, Message: ok,
 		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
 	}
 	var w *Waiting
@@ -58,38 +60,48 @@ func setupModelController(mgr ctrl.Manager, models *Models, slots *callSlots) er
 		models.forget(key)
 		slots.SetModelLimit(key.String(), 0)
 	}
-	return setupLookedAt(mgr, "agentmodel", gone, func(ctx context.Context, m *v1alpha1.AgentModel) error {
+	// The queue takes what comes at any time, so no call waits to tell what it has shown.
+	calls := source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		models.tellHealth(func(key client.ObjectKey) { q.Add(reconcile.Request{NamespacedName: key}) })
+		return nil
+	})
+	return setupLookedAt(mgr, "agentmodel", gone, calls, func(ctx context.Context, m *v1alpha1.AgentModel) error {
 		built, err := models.build(ctx, m)
 		if err == nil {
 			slots.SetModelLimit(keyOf(m).String(), built.maxConcurrent())
 		}
+		reason := ""
+		if err == nil {
+			reason, err = models.ready(m)
+		}
 		m.Status.ObservedGeneration = m.Generation
 		ok := "The model can be called." + models.loweredInModel(&m.Spec)
-		m.Status.Conditions, err = readyCondition(m.Status.Conditions, m.Generation, err, ok, models.clock.Now())
+		m.Status.Conditions, err = readyCondition(m.Status.Conditions, m.Generation, err, reason, ok, models.clock.Now())
 		return err
 	})
 }
 
 func setupToolsetController(mgr ctrl.Manager, models *Models, pool *mcp.Pool) error {
-	return setupLookedAt(mgr, "agenttoolset", models.forgetToolset, func(ctx context.Context, s *v1alpha1.AgentToolset) error {
+	return setupLookedAt(mgr, "agenttoolset", models.forgetToolset, nil, func(ctx context.Context, s *v1alpha1.AgentToolset) error {
 		tools, err := discover(ctx, models, pool, s)
 		s.Status.ObservedGeneration = s.Generation
 		if err == nil {
 			s.Status.Tools, s.Status.ToolCount = discovered(tools), ptr(int32(len(tools)))
 		}
 		ok := "The tools were listed." + models.lowered("spec.callTimeout", s.Spec.CallTimeout, mcp.DefaultCallTimeout)
-		s.Status.Conditions, err = readyCondition(s.Status.Conditions, s.Generation, err, ok, models.clock.Now())
+		s.Status.Conditions, err = readyCondition(s.Status.Conditions, s.Generation, err, reasonResolved, ok, models.clock.Now())
 		return err
 	})
 }
 
 // setupLookedAt registers a controller that looks at each object of a kind when its spec changes and every recheck, and writes
-// the status that look gives it, if that is another one. Gone is told of those that were deleted.
+// the status that look gives it, if that is another one, also when more (nil for nothing) names it. Gone is told of those that were
+// deleted.
 func setupLookedAt[T any, P interface {
 	*T
 	client.Object
 	DeepCopy() P
-}](mgr ctrl.Manager, name string, gone func(client.ObjectKey), look func(context.Context, P) error) error {
+}](mgr ctrl.Manager, name string, gone func(client.ObjectKey), more source.Source, look func(context.Context, P) error) error {
 	c := mgr.GetClient()
 	reconciler := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		object := P(new(T))
@@ -113,9 +125,13 @@ func setupLookedAt[T any, P interface {
 		}
 		return reconcile.Result{RequeueAfter: recheck}, nil
 	})
-	return ctrl.NewControllerManagedBy(mgr).Named(name).
+	b := ctrl.NewControllerManagedBy(mgr).Named(name).
 		For(P(new(T)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: lookersAtOnce}).Complete(reconciler)
+		WithOptions(controller.Options{MaxConcurrentReconciles: lookersAtOnce})
+	if more != nil {
+		b = b.WatchesRawSource(more)
+	}
+	return b.Complete(reconciler)
 }
 
 func discover(ctx context.Context, models *Models, pool *mcp.Pool, set *v1alpha1.AgentToolset) ([]mcp.Tool, error) {

@@ -32,6 +32,8 @@ type plan struct {
 	unresolved bool
 	// waited is how long the task has waited for our own slots and limits since its last event.
 	waited time.Duration
+	// answered: the task's model has answered it before.
+	answered bool
 
 	mu      sync.Mutex
 	of      *v1alpha1.AgentTask
@@ -89,7 +91,7 @@ func (p *plan) make(task *v1alpha1.AgentTask, deleted bool) loop.Spec {
 		sp.Tools, sp.CallTimeout = p.tools.Definitions, p.tools.CallTimeout()
 	}
 	if p.model == nil {
-		sp.MaxAttempts = math.MaxInt32 // the AgentModel's own number is not known
+		sp.Retry.MaxAttempts = math.MaxInt32 // the AgentModel's own bounds are not known
 		return sp
 	}
 	m := &p.model.object.Spec
@@ -97,12 +99,10 @@ func (p *plan) make(task *v1alpha1.AgentTask, deleted bool) loop.Spec {
 	if m.Parameters != nil {
 		sp.ReplyTokens = deref(m.Parameters.MaxOutputTokens)
 	}
-	if m.Retry != nil {
-		sp.MaxAttempts = int(deref(m.Retry.MaxAttempts))
-	}
+	sp.Retry = p.model.retry(p.answered)
 	sp.JudgePrice = sp.Price
 	if p.judge != nil {
-		sp.OwnJudge, sp.JudgePrice = true, p.judge.price()
+		sp.OwnJudge, sp.JudgePrice, sp.JudgeRetry = true, p.judge.price(), p.judge.retry(false)
 	}
 	return sp
 }

@@ -88,7 +88,7 @@ func (r *TaskReconciler) turn(ctx context.Context, s *session) (out outcome) {
 
 func (r *TaskReconciler) newRun(ctx, call context.Context, s *session) *run {
 	p := &plan{
-		s: s, waited: s.waitedUntil(r.Clock.Now()),
+		s: s, waited: s.waitedUntil(r.Clock.Now()), answered: s.state.Iterations > 0,
 		limits: specLimits{turnAttempts: r.MaxTurnAttempts, journalBytes: r.MaxJournalBytes},
 	}
 	return &run{TaskReconciler: r, ctx: ctx, call: call, s: s, p: p, waiting: p.held()}

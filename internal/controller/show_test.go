@@ -166,7 +166,7 @@ func TestNothingInTheStatusOfAToolsetActsOnATerminal(t *testing.T) {
 	if want := []string{loop.Visible(dangerous), "look", `a\u200b`}; !slices.Equal(listed, want) {
 		t.Errorf("%q, want %q: names are unique, and have at most 256 bytes", listed, want)
 	}
-	conditions, err := readyCondition(nil, 1, &Waiting{Reason: "ToolsetUnavailable", Message: strings.Repeat(dangerous, 1000)}, "", start)
+	conditions, err := readyCondition(nil, 1, &Waiting{Reason: "ToolsetUnavailable", Message: strings.Repeat(dangerous, 1000)}, "", "", start)
 	if err != nil || len(conditions[0].Message) > 2048 {
 		t.Errorf("%d bytes, %v", len(conditions[0].Message), err)
 	}

@@ -133,11 +133,20 @@ func message(p Projection) string {
 	case p.Waiting != nil:
 		return p.Waiting.Message
 	case s.Failures > 0:
-		return "A model call failed and is tried again: " + s.LastFailure.Message
+		return retrying(s)
 	case s.Started():
 		return "The agent is working."
 	}
 	return "The task is about to start."
+}
+
+// retrying tells of a model call that failed and is tried again. It names no number that grows.
+func retrying(s *loop.State) string {
+	text := "A model call failed, and is tried again for as long as spec.retry of its AgentModel says: " + s.LastFailure.Message
+	if s.LastFailure.RetryAfter >= time.Minute {
+		text += " The model server asks to wait until " + s.RetryAt.UTC().Format(time.RFC3339) + "."
+	}
+	return text
 }
 
 // question tells how the open question is answered, as a command.

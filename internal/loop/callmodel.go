@@ -31,7 +31,7 @@ func (e *Engine) callModel(w *watch, a Action) []Event {
 		reply.Finish, err = FinishCut, nil
 	}
 	if err != nil {
-		return charged(sp, a, Event{ModelFailed: e.failure(s, a, reply, err, cause, streamed)})
+		return charged(sp, a, Event{ModelFailed: e.failure(s, sp, a, reply, err, cause, streamed)})
 	}
 	fillUsage(&reply.Usage, a.EstimatedInput, max(streamed, replyBytes(reply)), reply.Finish == FinishCut)
 	return charged(sp, a, e.replied(s, sp, w.specs.Spec(), a, req, reply, now)...)
@@ -101,7 +101,7 @@ func needApproval(sp *Spec, reply *Reply) (ids []string, digests map[string]stri
 }
 
 // failure turns an error into an event, with what is known or estimated of its cost.
-func (e *Engine) failure(s *State, a Action, partial *Reply, err, cause error, streamed int64) *ModelFailed {
+func (e *Engine) failure(s *State, sp *Spec, a Action, partial *Reply, err, cause error, streamed int64) *ModelFailed {
 	f := &ModelFailed{Purpose: a.Purpose}
 	if partial != nil {
 		streamed = max(streamed, replyBytes(partial))
@@ -122,7 +122,8 @@ func (e *Engine) failure(s *State, a Action, partial *Reply, err, cause error, s
 	}
 	f.Cause, f.Message, f.Retry = me.Cause, me.Error(), me.Retry
 	if me.Retry {
-		f.RetryAt = e.Clock.Now().Add(max(me.RetryAfter, e.backoff(s.Failures+1))).UTC()
+		f.RetryAfter = me.RetryAfter
+		f.RetryAt = s.retryAt(sp, f, e.Clock.Now(), e.backoff(s.Failures+1))
 	}
 	return f
 }

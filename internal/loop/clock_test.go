@@ -86,7 +86,7 @@ func TestAnOutageIsRunningTime(t *testing.T) {
 	a.advance()
 	a.clock.Add(a.next.Until.Sub(a.clock.Now()))
 	a.settle()
-	if a.state.ExitReason() != loop.ExitTimeBudgetExceeded || !strings.Contains(a.state.End.Message, "after 0 turns.") {
+	if a.state.ExitReason() != loop.ExitTimeBudgetExceeded || !strings.Contains(a.state.End.Message, "after 0 turns, while a model call failed again and again. Busy.") {
 		t.Errorf("it is %q: %+v", a.state.ExitReason(), a.state.End)
 	}
 	a.active(10 * time.Minute)

@@ -211,14 +211,8 @@ func costly(s *State, sp *Spec, now time.Time, p Purpose) Action {
 	// A turn that does not fit the context window is followed at once by a compaction, which is no repetition of it.
 	f := s.LastFailure
 	if s.Failures > 0 && (p != PurposeCompaction || f.Purpose == p || !s.overflowed) {
-		if !f.Retry {
-			return finish(ExitError, f.Cause, f.Message)
-		}
-		if s.Failures >= sp.maxAttempts() {
-			return finish(ExitError, f.Cause, fmt.Sprintf("%s Given up after %d attempts.", f.Message, s.Failures))
-		}
-		if now.Before(s.RetryAt) {
-			return waitUntil(earlier(s.RetryAt, s.timeLimit(sp, now)))
+		if a, due := retryFailed(s, sp, now); due {
+			return a
 		}
 	}
 	if sp.MaxJournalBytes > 0 && s.JournalBytes >= sp.MaxJournalBytes {
@@ -228,8 +222,8 @@ func costly(s *State, sp *Spec, now time.Time, p Purpose) Action {
 	a.OutputCap = outputCap(s, sp, p, a.EstimatedInput)
 	if sp.MaxTokens > 0 && sp.tokensLeft(s, a.EstimatedInput) < minReplyTokens {
 		return stopFor(s, sp, now, ExitTokenBudgetExceeded, fmt.Sprintf(
-			"The next call needs about %d tokens, and %d of maxTokens (%d) are left. Create the task anew with a larger spec.maxTokens.",
-			a.EstimatedInput+minReplyTokens, max(0, sp.tokensLeft(s, 0)), sp.MaxTokens))
+			"The next call needs about %d tokens, and %d of maxTokens (%d) are left.%s Create the task anew with a larger spec.maxTokens.",
+			a.EstimatedInput+minReplyTokens, max(0, sp.tokensLeft(s, 0)), sp.MaxTokens, s.failed.used(s, sp)))
 	}
 	return a
 }

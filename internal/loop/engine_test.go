@@ -111,7 +111,7 @@ func TestUnknownModelErrorsAreRetried(t *testing.T) {
 
 // Without a backoff of its own the engine waits from half a second up to a minute.
 func TestBackoffGrowsAndIsBounded(t *testing.T) {
-	sp := &loop.Spec{MaxAttempts: 20}
+	sp := &loop.Spec{Retry: loop.Retry{MaxAttempts: 20}}
 	clock := looptest.NewClock()
 	e := &loop.Engine{Clock: clock, Model: modelThat(nil, errors.New("down"))}
 	s := opened(t, e, sp)

@@ -160,6 +160,8 @@ type ModelFailed struct {
 	// Retry: it may be tried again, not before RetryAt.
 	Retry   bool      `json:"retry,omitempty"`
 	RetryAt time.Time `json:"retryAt,omitzero"`
+	// RetryAfter is for how long the model server asked to be left alone, in nanoseconds, 0 where it said nothing.
+	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	// Interrupted: we broke it off ourselves (cancel, a limit, shutdown), which is no fault of the model.
 	Interrupted bool `json:"interrupted,omitempty"`
 }

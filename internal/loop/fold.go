@@ -63,7 +63,7 @@ func (s *State) apply(e *Event) error {
 	case e.ModelReplied != nil:
 		s.applyReplied(e.ModelReplied)
 	case e.ModelFailed != nil:
-		s.applyFailed(e.ModelFailed)
+		s.applyFailed(e)
 	case e.CallsStarted != nil && s.turn != nil:
 		s.turn.started = true
 	case e.ToolsReturned != nil && s.turn != nil:
@@ -153,7 +153,8 @@ func (s *State) called(u Usage, cost *Cost, outputCap int64) {
 	}
 }
 
-func (s *State) applyFailed(f *ModelFailed) {
+func (s *State) applyFailed(e *Event) {
+	f := e.ModelFailed
 	s.called(f.Usage, f.Cost, f.OutputCap)
 	s.LastFailure = f
 	if f.Text != "" && (f.Purpose == PurposeTurn || f.Purpose == PurposeWrapUp) {
@@ -163,6 +164,12 @@ func (s *State) applyFailed(f *ModelFailed) {
 		return // our doing: no attempt of the model's is used up
 	}
 	s.countCall(f.Purpose)
+	s.chargeFailed(f.Usage)
+	active := s.Active(e.Time)
+	if s.Failures == 0 {
+		s.failing.from = active
+	}
+	s.failing.elapsed, s.failing.at = active-s.failing.from, e.Time
 	s.Failures++
 	s.RetryAt = f.RetryAt
 	if f.Cause == CauseContextWindowExceeded && f.Purpose == PurposeTurn {

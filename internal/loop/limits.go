@@ -55,16 +55,16 @@ func limitMessage(reason ExitReason, s *State, sp *Spec) string {
 	}
 	switch reason {
 	case ExitTokenBudgetExceeded:
-		return fmt.Sprintf("maxTokens (%d) is used up.", sp.MaxTokens) + next
+		return fmt.Sprintf("maxTokens (%d) is used up.", sp.MaxTokens) + s.failed.used(s, sp) + next
 	case ExitTimeBudgetExceeded:
-		turns, waiting := fmt.Sprintf("%d turns", s.Iterations), ""
-		if s.Iterations == 1 {
-			turns = "1 turn"
+		waiting := "."
+		switch {
+		case sp.WaitingFor != "":
+			waiting = ", while the task waited for " + cutAt(sp.WaitingFor, 300) + "."
+		case s.Failures > 0:
+			waiting = ", while a model call failed again and again. " + s.LastFailure.Message
 		}
-		if sp.WaitingFor != "" {
-			waiting = ", while the task waited for " + cutAt(sp.WaitingFor, 300)
-		}
-		return fmt.Sprintf("maxDuration (%s) is used up after %s%s.", sp.MaxDuration, turns, waiting) + next
+		return fmt.Sprintf("maxDuration (%s) is used up after %s%s", sp.MaxDuration, count(int(s.Iterations), "turn"), waiting) + next
 	case ExitIterationCapReached:
 		return fmt.Sprintf("maxIterations (%d) is reached.", sp.MaxIterations) + next
 	case ExitNoProgress:

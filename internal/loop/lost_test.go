@@ -256,7 +256,7 @@ func TestWhatIsChargedAsLost(t *testing.T) {
 		"a suspension that came meanwhile":    {why: "the call did not wait for it", before: []func(*aTask){func(a *aTask) { a.spec.Suspend = true }}, purpose: loop.PurposeTurn, output: 1024},
 		"fewer turns that came meanwhile":     {why: "the call had begun", before: []func(*aTask){func(a *aTask) { a.spec.MaxIterations = 1 }}, purpose: loop.PurposeTurn, output: 1024},
 		"a journal's cap that came meanwhile": {why: "the call had begun", before: []func(*aTask){func(a *aTask) { a.spec.MaxJournalBytes = 1 }}, purpose: loop.PurposeTurn, output: 1024},
-		"fewer attempts that came meanwhile": {why: "the call had begun", before: []func(*aTask){fails(&loop.ModelError{Retry: true}), func(a *aTask) { a.spec.MaxAttempts = 1 }},
+		"fewer attempts that came meanwhile": {why: "the call had begun", before: []func(*aTask){fails(&loop.ModelError{Retry: true}), func(a *aTask) { a.spec.Retry.MaxAttempts = 1 }},
 			purpose: loop.PurposeTurn, output: 1024},
 		"a budget that was lowered to a word": {why: "no call is made for that", before: []func(*aTask){func(a *aTask) {
 			a.spec.MaxTokens = a.state.Usage.Total() + a.next.EstimatedInput + 5

@@ -103,21 +103,15 @@ type Spec struct {
 	// Price is the model's, JudgePrice that of a judge which is another model. Nil where it is not known.
 	Price      *Price
 	JudgePrice *Price
-	// MaxAttempts of one model call, the first included; 0 means 5.
-	MaxAttempts int
+	// Retry is the task's model's patience, JudgeRetry that of a judge which is another model.
+	Retry      Retry
+	JudgeRetry Retry
 	// MaxTurnAttempts that may end in a crash of the operator, the last of them alone (Opened.Alone); 0 means 3.
 	MaxTurnAttempts int
 }
 
 // CancelMessage is what the end of a cancelled task says.
 func (sp *Spec) CancelMessage() string { return cmp.Or(sp.CancelWhy, "Cancelled by spec.cancel.") }
-
-func (sp *Spec) maxAttempts() int {
-	if sp.MaxAttempts > 0 {
-		return sp.MaxAttempts
-	}
-	return 5
-}
 
 func (sp *Spec) maxTurnAttempts() int {
 	if sp.MaxTurnAttempts > 0 {

@@ -58,6 +58,8 @@ type State struct {
 	// Repeats counts the turns in a row that were the same, the first included.
 	Repeats int
 
+	failing     failing
+	failed      failed
 	turn        *turn
 	alone       bool       // the turn was opened beside no other that had ended in crashes
 	blamed      bool       // so it was when the last attempt ended with the operator

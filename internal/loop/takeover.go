@@ -78,7 +78,7 @@ func lostCall(s *State, sp *Spec, now time.Time) *Lost {
 	then := *sp
 	then.Cancel, then.Suspend, then.Held = false, false, false
 	then.MaxTokens, then.MaxDuration, then.MaxIterations, then.MaxJournalBytes, then.NoProgressTurns = 0, 0, 0, 0, 0
-	then.MaxAttempts, then.MaxTurnAttempts = math.MaxInt, math.MaxInt
+	then.Retry, then.JudgeRetry, then.MaxTurnAttempts = Retry{MaxAttempts: math.MaxInt}, Retry{MaxAttempts: math.MaxInt}, math.MaxInt
 	due := Decide(s, &then, now)
 	if due.Kind != ActionCallModel {
 		return nil
@@ -111,6 +111,7 @@ func (s *State) applyOpened(e *Event) {
 	s.skip(e.Time, o.Away)
 	if l := o.Lost; l != nil {
 		s.use(l.Usage, l.Cost)
+		s.chargeFailed(l.Usage)
 	}
 	if s.toolsUnderWay() {
 		s.turn.lost = true

@@ -26,6 +26,11 @@ type Scenario struct {
 	Model struct {
 		ContextWindowTokens int64 `yaml:"contextWindowTokens"`
 		MaxOutputTokens     int64 `yaml:"maxOutputTokens"`
+		// Retry bounds the attempts at a call; unless given nothing does.
+		Retry struct {
+			MaxAttempts int           `yaml:"maxAttempts"`
+			MaxElapsed  time.Duration `yaml:"maxElapsed"`
+		} `yaml:"retry"`
 	} `yaml:"model"`
 	// Turns are the replies of the models and what happens between them, in order.
 	Turns  []Turn `yaml:"turns"`

@@ -61,6 +61,8 @@ func (sc *Scenario) loopSpec(fields map[string]any, tools []Tool) (*loop.Spec, e
 		Cancel: in.Cancel, Suspend: in.Suspend, ResumeInput: in.ResumeInput, ResumeInputID: in.ResumeInputID,
 		ContextWindowTokens: sc.Model.ContextWindowTokens, ReplyTokens: sc.Model.MaxOutputTokens,
 	}
+	r := sc.Model.Retry
+	sp.Retry = loop.Retry{MaxAttempts: r.MaxAttempts, MaxElapsed: r.MaxElapsed, NamedElapsed: r.MaxElapsed}
 	for _, t := range tools {
 		sp.Tools = append(sp.Tools, loop.ToolDefinition{Name: t.Name, Digest: t.Digest, RequireApproval: t.RequireApproval, Repeatable: t.Repeatable})
 	}

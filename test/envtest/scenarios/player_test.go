@@ -100,6 +100,15 @@ func (p *player) create() {
 	if n := p.sc.Model.ContextWindowTokens; n > 0 {
 		m.Spec.ContextWindowTokens = &n
 	}
+	if r := p.sc.Model.Retry; r.MaxAttempts > 0 || r.MaxElapsed > 0 {
+		m.Spec.Retry = &v1alpha1.RetryPolicy{}
+		if n := int32(r.MaxAttempts); n > 0 {
+			m.Spec.Retry.MaxAttempts = &n
+		}
+		if r.MaxElapsed > 0 {
+			m.Spec.Retry.MaxElapsed = &metav1.Duration{Duration: r.MaxElapsed}
+		}
+	}
 	if n := p.sc.Model.MaxOutputTokens; n > 0 {
 		m.Spec.Parameters = &v1alpha1.ModelParameters{MaxOutputTokens: &n}
 	}

@@ -628,7 +628,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxAttempts
       type:
         scalar: numeric
-      default: 5
+    - name: maxElapsed
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.agentloop-dev.agenttask-operator.api.v1alpha1.Script
   map:
     fields:

@@ -41,7 +41,7 @@ type AgentModelSpecApplyConfiguration struct {
 	// The operator's --max-call-timeout (default 1h) lowers a larger value, and says so
 	// in the message of condition Ready.
 	RequestTimeout *v1.Duration `json:"requestTimeout,omitempty"`
-	// retry says how often a failed call is tried again.
+	// retry says for how long a failing call is tried again.
 	Retry *RetryPolicyApplyConfiguration `json:"retry,omitempty"`
 	// limits are shared by all tasks that use this model.
 	Limits *ModelLimitsApplyConfiguration `json:"limits,omitempty"`

@@ -4,12 +4,23 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // RetryPolicyApplyConfiguration represents a declarative configuration of the RetryPolicy type for use
 // with apply.
 //
-// RetryPolicy says how often a failed call is tried again.
+// RetryPolicy says for how long a failing call is tried again: after outages, rate limits and quotas that come back. What cannot
+// get better, such as refused credentials, ends the task at once.
 type RetryPolicyApplyConfiguration struct {
-	// maxAttempts of one call, the first included. Time spent counts against the task's maxDuration.
+	// maxElapsed is for how long a call is tried again, from its first failure on, such as `2h`. The time counts against the
+	// task's maxDuration, and takes no slot. Unset: 30m, or 2m until this AgentModel has answered for the first time, so that
+	// a mistyped endpoint is told soon. A server that names the time at which it answers again is always given 30m; one that
+	// asks for more than maxElapsed ends the task at once.
+	MaxElapsed *v1.Duration `json:"maxElapsed,omitempty"`
+	// maxAttempts of one call, the first included. Unset: as many as fit into maxElapsed; 5 for provider Scripted, and for
+	// replies that cannot be read, since each is paid for.
 	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
 }
 
@@ -17,6 +28,14 @@ type RetryPolicyApplyConfiguration struct {
 // apply.
 func RetryPolicy() *RetryPolicyApplyConfiguration {
 	return &RetryPolicyApplyConfiguration{}
+}
+
+// WithMaxElapsed sets the MaxElapsed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxElapsed field is set to the value of the last call.
+func (b *RetryPolicyApplyConfiguration) WithMaxElapsed(value v1.Duration) *RetryPolicyApplyConfiguration {
+	b.MaxElapsed = &value
+	return b
 }
 
 // WithMaxAttempts sets the MaxAttempts field in the declarative configuration to the given value

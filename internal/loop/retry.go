@@ -1,0 +1,113 @@
+package loop
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Retry bounds how long a failing model call is tried again. Zero fields do not bound. Whatever it says, the task's own limits hold.
+type Retry struct {
+	// MaxAttempts of one call, the first included.
+	MaxAttempts int
+	// MaxElapsed is the running time from the first failure on.
+	MaxElapsed time.Duration
+	// NamedElapsed is MaxElapsed where the server has named the time at which it will answer again.
+	NamedElapsed time.Duration
+}
+
+// unreadableAttempts bounds the attempts at a call whose replies cannot be read: each is paid for, and time mends few of them.
+const unreadableAttempts = 5
+
+func (sp *Spec) retry(p Purpose) Retry {
+	if p == PurposeJudge && sp.OwnJudge {
+		return sp.JudgeRetry
+	}
+	return sp.Retry
+}
+
+// retryFailed is what a failed call is followed by: nothing (false) once the next attempt is due.
+func retryFailed(s *State, sp *Spec, now time.Time) (Action, bool) {
+	f := s.LastFailure
+	if !f.Retry {
+		return finish(ExitError, f.Cause, f.Message), true
+	}
+	r := sp.retry(f.Purpose)
+	most := r.MaxAttempts
+	if f.Cause == CauseModelReplyInvalid {
+		most = cmp.Or(most, unreadableAttempts)
+	}
+	if most > 0 && s.Failures >= most {
+		return finish(ExitError, f.Cause, fmt.Sprintf("%s It is given up after %s.", f.Message, count(s.Failures, "attempt"))), true
+	}
+	if elapsed := r.elapsed(f.RetryAfter); elapsed > 0 {
+		switch left := elapsed - s.failing.elapsed; {
+		case left <= 0:
+			return finish(ExitError, f.Cause, fmt.Sprintf("%s It is given up after %s within %s, which is the AgentModel's spec.retry.maxElapsed. "+
+				"Once the model server answers again, create the task anew.", f.Message, count(s.Failures, "attempt"), elapsed)), true
+		case f.RetryAfter > left:
+			return finish(ExitError, f.Cause, fmt.Sprintf("%s It asks to wait for %s, which is longer than the AgentModel's spec.retry.maxElapsed (%s) allows. "+
+				"Create the task anew after that time, or set a longer one.", f.Message, f.RetryAfter.Round(time.Second), elapsed)), true
+		}
+	}
+	if now.Before(s.RetryAt) {
+		return waitUntil(earlier(s.RetryAt, s.timeLimit(sp, now))), true
+	}
+	return Action{}, false
+}
+
+// elapsed bounds the time for which a call is tried again whose server asked to wait for so long, 0 for no bound.
+func (r Retry) elapsed(retryAfter time.Duration) time.Duration {
+	if retryAfter > 0 {
+		return r.NamedElapsed
+	}
+	return r.MaxElapsed
+}
+
+// retryAt is when a call that has just failed is made again: after the server's wish and the backoff, but for the last time when its
+// time is up, not before.
+func (s *State) retryAt(sp *Spec, f *ModelFailed, now time.Time, backoff time.Duration) time.Time {
+	wait := max(f.RetryAfter, backoff)
+	if elapsed := sp.retry(f.Purpose).elapsed(f.RetryAfter); elapsed > 0 && s.Failures > 0 {
+		if left := elapsed - (sp.Active(s, now) - s.failing.from); left > f.RetryAfter {
+			wait = min(wait, left)
+		}
+	}
+	return now.Add(wait).UTC()
+}
+
+// failing is since when the current model call fails.
+type failing struct {
+	from    time.Duration // the running time at its first failure
+	elapsed time.Duration // and from there to its last
+	at      time.Time     // of its last
+}
+
+// failed is what was charged for calls that gave no whole reply.
+type failed struct {
+	calls  int
+	tokens int64
+}
+
+func (s *State) chargeFailed(u Usage) {
+	if n := u.Total(); n > 0 {
+		s.failed.calls++
+		s.failed.tokens += n
+	}
+}
+
+// used tells that failed calls used the token budget up, where without them it would not be.
+func (f failed) used(s *State, sp *Spec) string {
+	if f.tokens == 0 || s.Usage.Total()-f.tokens >= sp.MaxTokens {
+		return ""
+	}
+	return fmt.Sprintf(" %d tokens of it are charged for %s without a whole reply, which the model server may bill.", f.tokens, count(f.calls, "call"))
+}
+
+// count writes a number with its noun, in plural where it is not one.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
