@@ -2,6 +2,7 @@ package envtest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -79,12 +80,44 @@ func TestAModelSaysWhyItCannotBeCalled(t *testing.T) {
 	f.model("inside", v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: "http://169.254.169.254/"})
 	f.scripted("TASK_COMPLETE: x")
 	for name, want := range map[string]string{"keyless": "SecretNotFound", "inside": "EndpointRefused", "default": "Resolved"} {
-		f.poll(name, func(ctx context.Context) (bool, error) {
-			m := &v1alpha1.AgentModel{ObjectMeta: f.meta(name)}
-			err := kube.Get(ctx, client.ObjectKeyFromObject(m), m)
-			c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
-			return c != nil && c.Reason == want, err
-		})
+		f.awaitModel(name, want)
+	}
+}
+
+func (f *fixture) awaitModel(name, reason string) {
+	f.Helper()
+	f.poll(name+" to be "+reason, func(ctx context.Context) (bool, error) {
+		m := &v1alpha1.AgentModel{ObjectMeta: f.meta(name)}
+		err := kube.Get(ctx, client.ObjectKeyFromObject(m), m)
+		c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
+		return c != nil && c.Reason == reason, err
+	})
+}
+
+func TestAModelIsReadyAsItsServerAnswersCalls(t *testing.T) {
+	f := newFixture(t)
+	answer := make(chan fakechat.Reply, 1)
+	server := httptest.NewServer(fakechat.New(func(*fakechat.Request) fakechat.Reply { return <-answer }))
+	t.Cleanup(server.Close)
+	f.model("default", v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: server.URL})
+	f.awaitModel("default", "Resolved")
+	for i, tc := range []struct {
+		status int
+		exit   v1alpha1.LoopExitReason
+		reason string
+	}{
+		{http.StatusUnauthorized, v1alpha1.ExitError, "ModelAuthenticationFailed"},
+		{0, v1alpha1.ExitCompleted, "Answered"},
+		{http.StatusNotFound, v1alpha1.ExitError, "ModelNotFound"},
+		{0, v1alpha1.ExitCompleted, "Answered"},
+	} {
+		reply := done
+		reply.Status = tc.status
+		answer <- reply
+		name := fmt.Sprintf("task-%d", i)
+		f.task(name)
+		f.awaitExit(name, tc.exit)
+		f.awaitModel("default", tc.reason)
 	}
 }
 
