@@ -83,13 +83,22 @@ type AgentTaskSpec struct {
 	Context *ContextPolicy `json:"context,omitempty"`
 
 	// noProgressTurns ends the task after this many turns in a row that repeat word for word, or call for call with the
-	// same results. 0 switches it off.
+	// same results: each the one before, or the same two to five in turn. Results that differ only in a time of day are the
+	// same. One turn before the end, the agent is told what it repeats. 0 switches it off.
 	// +default=10
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +kubebuilder:validation:XValidation:rule="self != 1",message="spec.noProgressTurns is 1, but one turn cannot repeat itself: use 2 or more, or 0 to switch it off"
 	// +optional
 	NoProgressTurns *int32 `json:"noProgressTurns,omitempty"`
+
+	// limitWarningPercent of maxIterations, maxTokens or maxDuration that are used up make the next message tell the agent
+	// what is left, once for each limit. 0 switches it off.
+	// +default=80
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=99
+	// +optional
+	LimitWarningPercent *int32 `json:"limitWarningPercent,omitempty"`
 
 	// onLimit says what happens when a limit is reached. Stop: the task ends. WrapUp: the model gets one last call without tools,
 	// inside what is left of tokens and time, to say what was done and what is left; the exit reason stays the limit's.

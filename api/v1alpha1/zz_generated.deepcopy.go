@@ -281,6 +281,11 @@ func (in *AgentTaskSpec) DeepCopyInto(out *AgentTaskSpec) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.LimitWarningPercent != nil {
+		in, out := &in.LimitWarningPercent, &out.LimitWarningPercent
+		*out = new(int32)
+		**out = **in
+	}
 	if in.OutputSchema != nil {
 		in, out := &in.OutputSchema, &out.OutputSchema
 		*out = new(apiextensionsv1.JSON)

@@ -17,7 +17,8 @@ func plainSpec(task *v1alpha1.AgentTask, deleted bool) loop.Spec {
 		MaxIterations: int64(derefOr(in.MaxIterations, 50)), MaxTokens: deref(in.MaxTokens),
 		MaxDuration: duration(in.MaxDuration), InputTimeout: duration(in.InputTimeout),
 		Strategy: loop.StrategySignal, Nudge: in.Nudge, NoProgressTurns: int(derefOr(in.NoProgressTurns, 10)),
-		WrapUp: in.OnLimit == v1alpha1.LimitWrapUp, ProgressLog: true,
+		LimitWarningPercent: int(derefOr(in.LimitWarningPercent, 80)),
+		WrapUp:              in.OnLimit == v1alpha1.LimitWrapUp, ProgressLog: true,
 		Cancel: deref(in.Cancel), Suspend: deref(in.Suspend),
 		ResumeInput: deref(in.ResumeInput), ResumeInputID: in.ResumeInputID,
 	}

@@ -37,7 +37,6 @@ func waitUntil(t time.Time) Action   { return Action{Kind: ActionWait, Until: t}
 func emit(e Event) Action            { return Action{Kind: ActionEmit, Event: e} }
 func runTools() Action               { return Action{Kind: ActionRunTools} }
 func returned(r []ToolResult) Action { return emit(Event{ToolsReturned: &ToolsReturned{Results: r}}) }
-func nudgeWith(text string) Action   { return emit(Event{Nudged: &Nudged{Text: text}}) }
 
 func finish(reason ExitReason, cause Cause, message string) Action {
 	return emit(Event{Finished: &Finished{Reason: reason, Cause: cause, Message: message}})

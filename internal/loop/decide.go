@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop/eval"
@@ -130,10 +131,15 @@ func afterTurn(s *State, sp *Spec, now time.Time) Action {
 	if sp.NoProgressTurns > 0 && s.Repeats >= sp.NoProgressTurns {
 		return stopFor(s, sp, now, ExitNoProgress, limitMessage(ExitNoProgress, s, sp))
 	}
-	if len(t.reply.ToolCalls) == 0 || claimed {
-		return nudgeWith(nudgeText(s, sp, claimed, outputErr))
+	texts, warned := remarks(s, sp, now)
+	aside := len(t.reply.ToolCalls) > 0 && !claimed
+	switch {
+	case !aside:
+		texts = append([]string{nudgeText(s, sp, claimed, outputErr)}, texts...)
+	case len(texts) == 0:
+		return nextTurn(s, sp, now)
 	}
-	return nextTurn(s, sp, now)
+	return emit(Event{Nudged: &Nudged{Text: strings.Join(texts, "\n\n"), Aside: aside, Warned: warned}})
 }
 
 // judge asks the second model, or follows what it said.

@@ -188,6 +188,10 @@ type TodoItem struct {
 // Nudged: the user-role message that the loop adds after a turn.
 type Nudged struct {
 	Text string `json:"text"`
+	// Aside: it only goes beside the results of the turn's tool calls, and what they are part of goes on.
+	Aside bool `json:"aside,omitempty"`
+	// Warned are the limits that it says are near, by the exit reason that they would lead to.
+	Warned []ExitReason `json:"warned,omitempty"`
 }
 
 // QuestionKind tells what a human is asked for.

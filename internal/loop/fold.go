@@ -134,7 +134,7 @@ func (s *State) applyReplied(r *ModelReplied) {
 	s.say(Message{Role: RoleAssistant, Blocks: r.Reply.Blocks, ToolCalls: r.Reply.ToolCalls})
 	s.note(LogEntry{Text: logLine(s.Iterations, &r.Reply, texts)})
 	if t.returned {
-		s.countRepeat(trace{texts: texts})
+		s.countRepeat(turnTrace(texts, nil, nil))
 	}
 }
 
@@ -185,14 +185,17 @@ func (s *State) applyReturned(r *ToolsReturned) {
 	}
 	s.say(Message{Role: RoleTool, ToolResults: r.Results})
 	t.unscanned = true
-	s.countRepeat(trace{calls: t.reply.ToolCalls, results: r.Results})
+	s.countRepeat(turnTrace(nil, t.reply.ToolCalls, r.Results))
 }
 
 func (s *State) applyNudged(n *Nudged) {
 	if s.turn != nil {
 		s.turn.over = true
 	}
-	s.chainStart = len(s.Messages)
+	if !n.Aside {
+		s.chainStart = len(s.Messages)
+	}
+	s.warned = append(s.warned, n.Warned...)
 	m := UserText(n.Text)
 	m.speaker = "operator"
 	s.say(m)
@@ -266,6 +269,11 @@ func (s *State) keepOutput(texts []string) bool {
 	}
 	s.Output = joinTexts(rest)
 	return true
+}
+
+func (s *State) countRepeat(t trace) {
+	s.repeats.add(t)
+	s.Repeats, _ = s.repeats.longest(0)
 }
 
 func (s *State) countCall(p Purpose) {

@@ -72,7 +72,11 @@ func limitMessage(reason ExitReason, s *State, sp *Spec) string {
 		if s.Output != "" {
 			said = "status.output"
 		}
-		return fmt.Sprintf("The last %d turns repeated themselves. Look at %s, then create the task anew with a clearer prompt.", s.Repeats, said)
+		again := "repeated themselves"
+		if _, period := s.repeats.longest(0); period > 1 {
+			again = fmt.Sprintf("were the same %d again and again", period)
+		}
+		return fmt.Sprintf("The last %d turns %s. Look at %s, then create the task anew with a clearer prompt.", s.Repeats, again, said)
 	}
 	return ""
 }

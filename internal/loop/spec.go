@@ -59,6 +59,8 @@ type Spec struct {
 	ProgressLog bool
 	// NoProgressTurns that repeat themselves end the task; 0 for never.
 	NoProgressTurns int
+	// LimitWarningPercent of a limit that are used up make the agent be told what is left, once for each limit; 0 for never.
+	LimitWarningPercent int
 	// WrapUp gives a last call when a limit is reached.
 	WrapUp bool
 

@@ -55,15 +55,16 @@ type State struct {
 	RetryAt     time.Time
 	// LastAnswer is the last answer that was latched.
 	LastAnswer *Answered
-	// Repeats counts the turns in a row that were the same, the first included.
+	// Repeats counts the last turns that are a loop, of up to 5 different ones, its first round included.
 	Repeats int
 
+	warned      []ExitReason // limits that the agent was told are near
 	failing     failing
 	failed      failed
 	turn        *turn
-	alone       bool       // the turn was opened beside no other that had ended in crashes
-	blamed      bool       // so it was when the last attempt ended with the operator
-	last        trace      // the last turn that ended, by which repeats are found
+	alone       bool // the turn was opened beside no other that had ended in crashes
+	blamed      bool // so it was when the last attempt ended with the operator
+	repeats     repeats
 	unread      [][]string // texts that Output was not taken from yet
 	chainStart  int        // index in Messages where the Fresh context begins
 	heldBytes   int        // of the texts in Messages

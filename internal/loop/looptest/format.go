@@ -18,7 +18,7 @@ type Scenario struct {
 	Name string `yaml:"name"`
 	Why  string `yaml:"why"`
 	// Spec has the fields of an AgentTask's spec. The prompt is "Do the task." unless it says otherwise, and noProgressTurns
-	// is 10, as in the API.
+	// is 10 and limitWarningPercent 80, as in the API.
 	Spec map[string]any `yaml:"spec"`
 	// Tools are what the task's toolsets offer.
 	Tools []Tool `yaml:"tools"`

@@ -34,6 +34,7 @@ type taskSpec struct {
 		ProgressLog bool   `yaml:"progressLog"`
 	} `yaml:"context"`
 	NoProgressTurns int            `yaml:"noProgressTurns"`
+	LimitWarning    int            `yaml:"limitWarningPercent"`
 	OnLimit         string         `yaml:"onLimit"`
 	OutputSchema    map[string]any `yaml:"outputSchema"`
 	ResumeInput     string         `yaml:"resumeInput"`
@@ -48,7 +49,7 @@ func (sc *Scenario) loopSpec(fields map[string]any, tools []Tool) (*loop.Spec, e
 	if err != nil {
 		return nil, err
 	}
-	in := taskSpec{Prompt: "Do the task.", NoProgressTurns: 10}
+	in := taskSpec{Prompt: "Do the task.", NoProgressTurns: 10, LimitWarning: 80}
 	if err := yaml.Unmarshal(text, &in); err != nil {
 		return nil, fmt.Errorf("spec: %w", err)
 	}
@@ -57,7 +58,7 @@ func (sc *Scenario) loopSpec(fields map[string]any, tools []Tool) (*loop.Spec, e
 		MaxIterations: in.MaxIterations, MaxTokens: in.MaxTokens, MaxDuration: in.MaxDuration, InputTimeout: in.InputTimeout, MaxJournalBytes: in.MaxJournalBytes,
 		Strategy: loop.Strategy(in.Completion.Strategy), Criteria: in.Completion.Judge.Criteria, JudgeInstructions: in.Completion.Judge.Instructions,
 		Nudge: in.Nudge, Fresh: in.Context.Mode == "Fresh", ProgressLog: in.Context.ProgressLog,
-		NoProgressTurns: in.NoProgressTurns, WrapUp: in.OnLimit == "WrapUp",
+		NoProgressTurns: in.NoProgressTurns, LimitWarningPercent: in.LimitWarning, WrapUp: in.OnLimit == "WrapUp",
 		Cancel: in.Cancel, Suspend: in.Suspend, ResumeInput: in.ResumeInput, ResumeInputID: in.ResumeInputID,
 		ContextWindowTokens: sc.Model.ContextWindowTokens, ReplyTokens: sc.Model.MaxOutputTokens,
 	}

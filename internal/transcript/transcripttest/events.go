@@ -65,7 +65,7 @@ func Samples() []loop.Event {
 		},
 		Todo: []loop.TodoItem{{Text: "read the notes", Done: true}, {Text: "write the report"}},
 	}
-	events[4].Nudged = &loop.Nudged{Text: "Go on, or end with TASK_COMPLETE: or NEED_INPUT: on a line of its own."}
+	events[4].Nudged = &loop.Nudged{Text: "Go on, or end with TASK_COMPLETE: or NEED_INPUT: on a line of its own.", Aside: true, Warned: []loop.ExitReason{loop.ExitIterationCapReached}}
 	events[5].ModelFailed = &loop.ModelFailed{
 		Purpose: loop.PurposeTurn, Cause: loop.CauseModelUnavailable, Message: "The model server broke the reply off.", Text: "I was about to",
 		Usage: loop.Usage{InputTokens: 900, OutputTokens: 4, TotalTokens: 904, Estimated: true},

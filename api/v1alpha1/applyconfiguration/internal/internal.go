@@ -154,6 +154,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: instructions
       type:
         scalar: string
+    - name: limitWarningPercent
+      type:
+        scalar: numeric
+      default: 80
     - name: maxDuration
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration

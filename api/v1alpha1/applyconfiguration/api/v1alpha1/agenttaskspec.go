@@ -42,8 +42,12 @@ type AgentTaskSpecApplyConfiguration struct {
 	// context says what the model is shown of earlier turns.
 	Context *ContextPolicyApplyConfiguration `json:"context,omitempty"`
 	// noProgressTurns ends the task after this many turns in a row that repeat word for word, or call for call with the
-	// same results. 0 switches it off.
+	// same results: each the one before, or the same two to five in turn. Results that differ only in a time of day are the
+	// same. One turn before the end, the agent is told what it repeats. 0 switches it off.
 	NoProgressTurns *int32 `json:"noProgressTurns,omitempty"`
+	// limitWarningPercent of maxIterations, maxTokens or maxDuration that are used up make the next message tell the agent
+	// what is left, once for each limit. 0 switches it off.
+	LimitWarningPercent *int32 `json:"limitWarningPercent,omitempty"`
 	// onLimit says what happens when a limit is reached. Stop: the task ends. WrapUp: the model gets one last call without tools,
 	// inside what is left of tokens and time, to say what was done and what is left; the exit reason stays the limit's.
 	OnLimit *apiv1alpha1.LimitAction `json:"onLimit,omitempty"`
@@ -174,6 +178,14 @@ func (b *AgentTaskSpecApplyConfiguration) WithContext(value *ContextPolicyApplyC
 // If called multiple times, the NoProgressTurns field is set to the value of the last call.
 func (b *AgentTaskSpecApplyConfiguration) WithNoProgressTurns(value int32) *AgentTaskSpecApplyConfiguration {
 	b.NoProgressTurns = &value
+	return b
+}
+
+// WithLimitWarningPercent sets the LimitWarningPercent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LimitWarningPercent field is set to the value of the last call.
+func (b *AgentTaskSpecApplyConfiguration) WithLimitWarningPercent(value int32) *AgentTaskSpecApplyConfiguration {
+	b.LimitWarningPercent = &value
 	return b
 }
 
