@@ -28,7 +28,7 @@ func (sp *Spec) retry(p Purpose) Retry {
 
 // retryFailed is what a failed call is followed by: nothing (false) once the next attempt is due.
 func retryFailed(s *State, sp *Spec, now time.Time) (Action, bool) {
-	f := s.LastFailure
+	f, end := s.LastFailure, s.timeLimit(sp, now)
 	if !f.Retry {
 		return finish(ExitError, f.Cause, f.Message), true
 	}
@@ -45,13 +45,13 @@ func retryFailed(s *State, sp *Spec, now time.Time) (Action, bool) {
 		case left <= 0:
 			return finish(ExitError, f.Cause, fmt.Sprintf("%s It is given up after %s within %s, which is the AgentModel's spec.retry.maxElapsed. "+
 				"Once the model server answers again, create the task anew.", f.Message, count(s.Failures, "attempt"), elapsed)), true
-		case f.RetryAfter > left:
+		case f.RetryAfter > left && (end.IsZero() || s.failing.at.Add(left).Before(end)): // else the task's own time ends it
 			return finish(ExitError, f.Cause, fmt.Sprintf("%s It asks to wait for %s, which is longer than the AgentModel's spec.retry.maxElapsed (%s) allows. "+
 				"Create the task anew after that time, or set a longer one.", f.Message, f.RetryAfter.Round(time.Second), elapsed)), true
 		}
 	}
 	if now.Before(s.RetryAt) {
-		return waitUntil(earlier(s.RetryAt, s.timeLimit(sp, now))), true
+		return waitUntil(earlier(s.RetryAt, end)), true
 	}
 	return Action{}, false
 }
