@@ -124,7 +124,8 @@ type AgentTaskSpec struct {
 	ResumeInput *string `json:"resumeInput,omitempty"`
 
 	// resumeInputID is the status.inputRequest.id that resumeInput answers; beside any other id it answers nothing. An approval
-	// needs it. A question does without, where resumeInput is not what was there when it was asked.
+	// needs it. A question does without, where resumeInput is not what was there when it was asked: to answer two questions
+	// with the same words, change this.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +optional

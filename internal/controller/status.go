@@ -163,6 +163,9 @@ func question(p Projection) string {
 	if q.Kind == loop.QuestionApproval {
 		text += " (or \"deny: reason\")"
 	}
+	if q.InputHash != "" && p.UnusedAnswer == "" {
+		text += " What spec.resumeInput holds already, from a question before, answers this one only beside this resumeInputID."
+	}
 	return text
 }
 

@@ -121,6 +121,7 @@ func TestAQuestionHasTheDeadlineOfInputTimeout(t *testing.T) {
 // Every open question's message is the command that answers it.
 func TestTheMessageOfAQuestionIsTheCommandThatAnswersIt(t *testing.T) {
 	approval := loop.Event{Kind: loop.KindAsked, Asked: &loop.Asked{ID: "approval-1-x", Kind: loop.QuestionApproval, Question: "May it?"}}
+	again := loop.Event{Kind: loop.KindAsked, Asked: &loop.Asked{ID: "q2", Kind: loop.QuestionInput, Question: "Again?", InputHash: loop.HashInput("yes")}}
 	for name, tc := range map[string]struct {
 		asked  loop.Event
 		unused string
@@ -130,6 +131,9 @@ func TestTheMessageOfAQuestionIsTheCommandThatAnswersIt(t *testing.T) {
 			`kubectl patch agenttask task -n ns --field-manager=agenttask-answer --type=merge -p '{"spec":{"resumeInputID":"q","resumeInput":"YOUR ANSWER"}}'`},
 		"an approval": {approval, "", `A tool call waits for approval: see status.inputRequest.toolCalls. Answer it by: ` +
 			`kubectl patch agenttask task -n ns --field-manager=agenttask-answer --type=merge -p '{"spec":{"resumeInputID":"approval-1-x","resumeInput":"approve"}}' (or "deny: reason")`},
+		"a question with the answer of one before": {again, "", `The agent asks a question: see status.inputRequest.question. Answer it by: ` +
+			`kubectl patch agenttask task -n ns --field-manager=agenttask-answer --type=merge -p '{"spec":{"resumeInputID":"q2","resumeInput":"YOUR ANSWER"}}' ` +
+			`What spec.resumeInput holds already, from a question before, answers this one only beside this resumeInputID.`},
 		"an answer that answers nothing": {asked(), "It is not taken.", `It is not taken. Answer it by: ` +
 			`kubectl patch agenttask task -n ns --field-manager=agenttask-answer --type=merge -p '{"spec":{"resumeInputID":"q","resumeInput":"YOUR ANSWER"}}'`},
 	} {

@@ -60,7 +60,8 @@ type AgentTaskSpecApplyConfiguration struct {
 	// never approves another.
 	ResumeInput *string `json:"resumeInput,omitempty"`
 	// resumeInputID is the status.inputRequest.id that resumeInput answers; beside any other id it answers nothing. An approval
-	// needs it. A question does without, where resumeInput is not what was there when it was asked.
+	// needs it. A question does without, where resumeInput is not what was there when it was asked: to answer two questions
+	// with the same words, change this.
 	ResumeInputID *string `json:"resumeInputID,omitempty"`
 	// cancel ends the task as Cancelled. A running call is interrupted. It cannot be taken back once the task has ended.
 	Cancel *bool `json:"cancel,omitempty"`
