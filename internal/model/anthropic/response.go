@@ -7,6 +7,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
 )
 
 // part is one content block of a reply, as it is put together from a stream or read from a whole message.
@@ -36,13 +37,26 @@ type usage struct {
 	input, cacheRead, cacheWrite, output int64
 }
 
-// merge takes a later report. They are running totals, and some servers repeat a count only where it changed.
+// merge takes a later report. They are running totals, and some servers repeat a count only where it changed. Some compatible
+// servers tell the input whole in one report, and split into its kinds in another: that is one input, not two.
 func (u *usage) merge(o usage) {
-	u.input = max(u.input, o.input)
-	u.cacheRead = max(u.cacheRead, o.cacheRead)
-	u.cacheWrite = max(u.cacheWrite, o.cacheWrite)
 	u.output = max(u.output, o.output)
+	whole, cached := u.input+u.cached(), o.cached()
+	switch {
+	case u.cached() == 0 && cached > 0:
+		u.cacheRead, u.cacheWrite = o.cacheRead, o.cacheWrite
+		if o.input > 0 || cached <= whole { // else this is what the first report left out
+			u.input = max(whole, o.input+cached) - cached
+		}
+	case cached == 0 && o.input >= whole:
+		u.input = o.input - u.cached()
+	default:
+		u.input, u.cacheRead, u.cacheWrite = max(u.input, o.input), max(u.cacheRead, o.cacheRead), max(u.cacheWrite, o.cacheWrite)
+	}
 }
+
+// cached is the input that went through the cache.
+func (u usage) cached() int64 { return u.cacheRead + u.cacheWrite }
 
 // normalised is the usage as it is billed: the API gives no total.
 func (u usage) normalised() loop.Usage {
@@ -94,12 +108,17 @@ type assembly struct {
 func (a *assembly) reply(complete bool) *loop.Reply {
 	r := &loop.Reply{Model: a.model, Usage: a.usage.normalised()}
 	var places []int
+	said := a.texts()
 	for _, p := range a.parts {
 		if p.kind == "tool_use" {
 			if complete || p.closed {
 				r.ToolCalls = append(r.ToolCalls, loop.ToolCall{ID: p.id, Name: p.name, Arguments: p.arguments()})
 				places = append(places, len(r.Blocks))
 			}
+			continue
+		}
+		if p.kind == "text" {
+			r.Blocks, said = append(r.Blocks, said[0]...), said[1:]
 			continue
 		}
 		if b, ok := p.block(); ok {
@@ -124,13 +143,22 @@ func (a *assembly) reply(complete bool) *loop.Reply {
 	return r
 }
 
-// block converts everything but calls. What has no text and nothing to send back is left out, and so are the blocks of
+// texts are the blocks of each text: compatible servers leave thoughts in there.
+func (a *assembly) texts() [][]loop.Block {
+	var all []string
+	for _, p := range a.parts {
+		if p.kind == "text" {
+			all = append(all, p.text.String())
+		}
+	}
+	return model.SplitThoughts(all...)
+}
+
+// block converts everything but calls and texts. What has no text and nothing to send back is left out, and so are the blocks of
 // tools that run at the provider: none is ever asked for.
 func (p *part) block() (loop.Block, bool) {
 	text := p.text.String()
 	switch p.kind {
-	case "text":
-		return loop.Block{Kind: loop.BlockText, Text: text}, text != ""
 	case typeThinking:
 		b := loop.Block{Kind: loop.BlockReasoning, Text: text}
 		if p.signature != "" {

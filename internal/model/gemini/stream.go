@@ -1,9 +1,12 @@
 package gemini
 
 import (
+	"slices"
+
 	"google.golang.org/genai"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
 )
 
 // stream puts a reply together from its chunks. An answer in one piece is a stream of one chunk.
@@ -120,25 +123,49 @@ func (b *block) sign(from int, signature []byte) {
 // complete tells whether the reply is whole.
 func (s *stream) complete() bool { return s.finish != "" }
 
+// split gives the blocks of the reply, and the calls with their places among them: models that are served by others leave thoughts
+// in their text. A text that is split has lost its signatures, which are of the whole.
+func (s *stream) split() (out []loop.Block, calls []pendingCall) {
+	var texts []string
+	for _, b := range s.blocks {
+		if b.kind == loop.BlockText {
+			texts = append(texts, string(b.text))
+		}
+	}
+	said, places := model.SplitThoughts(texts...), make([]int, 0, len(s.blocks)+1)
+	for _, b := range s.blocks {
+		places = append(places, len(out))
+		pieces := []loop.Block{{Kind: b.kind, Text: string(b.text)}}
+		if b.kind == loop.BlockText {
+			pieces, said = said[0], said[1:]
+		}
+		if len(pieces) == 1 && pieces[0].Text == string(b.text) && len(b.mark.Signed) > 0 {
+			pieces[0].Opaque = encodeMark(b.mark)
+		}
+		out = append(out, pieces...)
+	}
+	places = append(places, len(out))
+	calls = slices.Clone(s.calls)
+	for i := range calls {
+		calls[i].after = places[calls[i].after]
+	}
+	return out, calls
+}
+
 // reply builds what arrived. The calls of a chunk are always whole.
 func (s *stream) reply() *loop.Reply {
 	r := &loop.Reply{Usage: s.usage, Model: s.model, RequestID: s.id}
-	for _, b := range s.blocks {
-		out := loop.Block{Kind: b.kind, Text: string(b.text)}
-		if len(b.mark.Signed) > 0 {
-			out.Opaque = encodeMark(b.mark)
-		}
-		r.Blocks = append(r.Blocks, out)
-	}
+	blocks, pending := s.split()
+	r.Blocks = blocks
 	if !s.complete() {
-		r.ToolCalls = toCalls(s.calls, s.id, len(r.Blocks))
+		r.ToolCalls = toCalls(pending, s.id, len(r.Blocks))
 		r.Usage = estimateRest(s.usage, s.bytes)
 		return r
 	}
 	if note, ok := discarded[s.finish]; ok {
 		r.Blocks = append(r.Blocks, loop.Block{Kind: loop.BlockReasoning, Text: note, Opaque: encodeMark(blockMark{Note: true})})
 	} else {
-		r.ToolCalls = toCalls(s.calls, s.id, len(r.Blocks))
+		r.ToolCalls = toCalls(pending, s.id, len(r.Blocks))
 	}
 	r.Finish = finishReason(s.finish, len(r.ToolCalls) > 0)
 	return r

@@ -138,7 +138,8 @@ func (d *dataLines) begin(line []byte) {
 	case line[0] == '{':
 		d.object = true
 	}
-	d.keep = d.object || bytes.HasPrefix(line, []byte("data:"))
+	data, is := bytes.CutPrefix(line, []byte("data:"))
+	d.keep = d.object || is && len(bytes.TrimSpace(data)) > 0 // empty data is a heartbeat
 	d.event = d.event || d.keep
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
 )
 
 // delta is a piece of a reply: one choice of one chunk, or the whole of a plain reply.
@@ -127,7 +128,7 @@ func (a *assembler) reply(whole bool) *loop.Reply {
 	for _, kind := range a.order {
 		text := a.text[kind].String()
 		if kind == loop.BlockText {
-			r.Blocks = append(r.Blocks, splitThinking(text)...)
+			r.Blocks = append(r.Blocks, model.SplitThoughts(text)[0]...)
 			continue
 		}
 		r.Blocks = append(r.Blocks, loop.Block{Kind: kind, Text: text})
@@ -145,25 +146,6 @@ func (a *assembler) reply(whole bool) *loop.Reply {
 	}
 	r.Finish = finishReason(a.finish, len(a.calls) > 0, a.text[loop.BlockRefusal] != nil)
 	return r
-}
-
-// splitThinking takes a leading <think>…</think> out of the text: servers without a reasoning parser leave it there, and
-// what a model thinks is no part of its answer. Unclosed, all of it is thinking.
-func splitThinking(text string) []loop.Block {
-	const open, end = "<think>", "</think>"
-	rest, ok := strings.CutPrefix(strings.TrimLeft(text, " \t\r\n"), open)
-	if !ok {
-		return []loop.Block{{Kind: loop.BlockText, Text: text}}
-	}
-	thought, answer, _ := strings.Cut(rest, end)
-	var out []loop.Block
-	if strings.TrimSpace(thought) != "" {
-		out = append(out, loop.Block{Kind: loop.BlockReasoning, Text: thought})
-	}
-	if answer = strings.TrimLeft(answer, "\r\n"); answer != "" {
-		out = append(out, loop.Block{Kind: loop.BlockText, Text: answer})
-	}
-	return out
 }
 
 // finishReason maps the provider's word. Servers that say "stop" beside tool calls mean tool calls.

@@ -30,6 +30,9 @@ func readStream(ctx context.Context, events ssestream.Decoder, a *assembler, onB
 			a.completed = true
 			return nil
 		}
+		if len(data) == 0 { // a heartbeat
+			continue
+		}
 		if err := readEvent(data, event.Type, &chunk, a, onBytes); err != nil {
 			return err
 		}
