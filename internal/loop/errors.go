@@ -3,6 +3,7 @@ package loop
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -52,17 +53,23 @@ type ModelError struct {
 	OutputCap *RefusedCap
 	// Status is the HTTP status, 0 for none.
 	Status int
-	// Detail is one sentence in our own words: never a provider's body, a prompt, a key or a URL with a query.
+	// Detail is a sentence or two in our own words: never a provider's body, a prompt, a key or a URL with a query. The capital letter
+	// at its beginning and the full stop at its end may be left out.
 	Detail string
 	// Err is the error below, for errors.Is. It is never printed.
 	Err error
 }
 
+// Error is Detail as whole sentences, the first of them with the HTTP status.
 func (e *ModelError) Error() string {
+	first, rest, more := strings.Cut(strings.TrimSuffix(e.Detail, "."), ". ")
 	if e.Status != 0 {
-		return fmt.Sprintf("%s (HTTP %d)", e.Detail, e.Status)
+		first += fmt.Sprintf(" (HTTP %d)", e.Status)
 	}
-	return e.Detail
+	if more {
+		first += ". " + rest
+	}
+	return strings.ToUpper(first[:min(1, len(first))]) + first[min(1, len(first)):] + "."
 }
 
 func (e *ModelError) Unwrap() error { return e.Err }

@@ -30,7 +30,7 @@ func (sp *Spec) retry(p Purpose) Retry {
 func retryFailed(s *State, sp *Spec, now time.Time) (Action, bool) {
 	f, end := s.LastFailure, s.timeLimit(sp, now)
 	if !f.Retry {
-		return finish(ExitError, f.Cause, f.Message), true
+		return giveUp(f, ""), true
 	}
 	r := sp.retry(f.Purpose)
 	most := r.MaxAttempts
@@ -38,22 +38,46 @@ func retryFailed(s *State, sp *Spec, now time.Time) (Action, bool) {
 		most = cmp.Or(most, unreadableAttempts)
 	}
 	if most > 0 && s.Failures >= most {
-		return finish(ExitError, f.Cause, fmt.Sprintf("%s It is given up after %s.", f.Message, count(s.Failures, "attempt"))), true
+		return giveUp(f, "It is given up after %s.", count(s.Failures, "attempt")), true
 	}
 	if elapsed := r.elapsed(f.RetryAfter); elapsed > 0 {
 		switch left := elapsed - s.failing.elapsed; {
 		case left <= 0:
-			return finish(ExitError, f.Cause, fmt.Sprintf("%s It is given up after %s within %s, which is the AgentModel's spec.retry.maxElapsed. "+
-				"Once the model server answers again, create the task anew.", f.Message, count(s.Failures, "attempt"), elapsed)), true
+			return giveUp(f, "It is given up after %s within %s, which is the AgentModel's spec.retry.maxElapsed.", count(s.Failures, "attempt"), elapsed), true
 		case f.RetryAfter > left && (end.IsZero() || s.failing.at.Add(left).Before(end)): // else the task's own time ends it
-			return finish(ExitError, f.Cause, fmt.Sprintf("%s It asks to wait for %s, which is longer than the AgentModel's spec.retry.maxElapsed (%s) allows. "+
-				"Create the task anew after that time, or set a longer one.", f.Message, f.RetryAfter.Round(time.Second), elapsed)), true
+			return giveUp(f, "It asks to wait for %s, which is longer than the AgentModel's spec.retry.maxElapsed (%s) allows.", f.RetryAfter.Round(time.Second), elapsed), true
 		}
 	}
 	if now.Before(s.RetryAt) {
 		return waitUntil(earlier(s.RetryAt, end)), true
 	}
 	return Action{}, false
+}
+
+// nextSteps are what to do about a failed call, by its cause. Then the task is created anew.
+var nextSteps = map[Cause]string{
+	CauseModelAuthenticationFailed: "Correct the AgentModel's credentials",
+	CauseModelNotFound:             "Correct spec.model or spec.endpoint of the AgentModel",
+	CauseModelRequestInvalid:       "Correct the AgentModel",
+	CauseModelRefused:              "Change the prompt or the model",
+	CauseContentFiltered:           "Change the prompt, or the tool results that led to it",
+	CauseContextWindowExceeded:     "Use a model with a larger window, or shorter tool results",
+	CauseEndpointRefused:           "Correct spec.endpoint of the AgentModel",
+	CauseModelReplyInvalid:         "Look whether spec.endpoint of the AgentModel leads to its model server",
+	CauseModelRateLimited:          "Raise the account's limits, or wait until they allow more calls",
+	CauseModelUnavailable:          "Look whether spec.endpoint of the AgentModel is right, and its model server answers",
+}
+
+// giveUp ends the task for a failed call. Why is what to say of the attempts at it.
+func giveUp(f *ModelFailed, why string, args ...any) Action {
+	text := f.Message
+	if why != "" {
+		text += " " + fmt.Sprintf(why, args...)
+	}
+	if next := nextSteps[f.Cause]; next != "" {
+		text += " " + next + ", then create the task anew."
+	}
+	return finish(ExitError, f.Cause, text)
 }
 
 // elapsed bounds the time for which a call is tried again whose server asked to wait for so long, 0 for no bound.

@@ -15,6 +15,11 @@ func TestHowLongAFailingCallIsTriedAgain(t *testing.T) {
 	named := func(after time.Duration) loop.ModelError {
 		return loop.ModelError{Cause: loop.CauseModelRateLimited, Retry: true, RetryAfter: after, Detail: "Busy."}
 	}
+	nexts := map[loop.Cause]string{
+		loop.CauseModelUnavailable:  "Look whether spec.endpoint of the AgentModel is right, and its model server answers, then create the task anew.",
+		loop.CauseModelReplyInvalid: "Look whether spec.endpoint of the AgentModel leads to its model server, then create the task anew.",
+		loop.CauseModelRateLimited:  "Raise the account's limits, or wait until they allow more calls, then create the task anew.",
+	}
 	patience := loop.Retry{MaxElapsed: 2 * time.Minute, NamedElapsed: 30 * time.Minute}
 	for name, tc := range map[string]struct {
 		why      string
@@ -26,7 +31,7 @@ func TestHowLongAFailingCallIsTriedAgain(t *testing.T) {
 	}{
 		"down": {
 			"a mistyped endpoint is told soon", patience, unavailable, 3, 2 * time.Minute,
-			"Down. It is given up after 3 attempts within 2m0s, which is the AgentModel's spec.retry.maxElapsed. Once the model server answers again, create the task anew.",
+			"Down. It is given up after 3 attempts within 2m0s, which is the AgentModel's spec.retry.maxElapsed.",
 		},
 		"down, by number": {"who sets a number means it", loop.Retry{MaxAttempts: 2, MaxElapsed: time.Hour}, unavailable, 2, time.Minute, "Down. It is given up after 2 attempts."},
 		"once":            {"one attempt is one", loop.Retry{MaxAttempts: 1}, unavailable, 1, 0, "Down. It is given up after 1 attempt."},
@@ -35,18 +40,18 @@ func TestHowLongAFailingCallIsTriedAgain(t *testing.T) {
 		"unreadable, by number": {"who sets a number means it", loop.Retry{MaxAttempts: 7}, unreadable, 7, 6 * time.Minute, "No reply. It is given up after 7 attempts."},
 		"a named time": {
 			"a server that says when it is back is no mistyped one", patience, named(10 * time.Minute), 4, 30 * time.Minute,
-			"Busy. It is given up after 4 attempts within 30m0s, which is the AgentModel's spec.retry.maxElapsed. Once the model server answers again, create the task anew.",
+			"Busy. It is given up after 4 attempts within 30m0s, which is the AgentModel's spec.retry.maxElapsed.",
 		},
 		"a time too far": {
 			"waiting would be in vain", patience, named(31 * time.Minute), 1, 0,
-			"Busy. It asks to wait for 31m0s, which is longer than the AgentModel's spec.retry.maxElapsed (30m0s) allows. Create the task anew after that time, or set a longer one.",
+			"Busy. It asks to wait for 31m0s, which is longer than the AgentModel's spec.retry.maxElapsed (30m0s) allows.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newTask(t, loop.Spec{Retry: tc.retry})
 			a.fails = &tc.fails
 			attempts := a.run(20)
-			if e := a.state.End; e == nil || e.Cause != tc.fails.Cause || e.Message != tc.message {
+			if e := a.state.End; e == nil || e.Cause != tc.fails.Cause || e.Message != tc.message+" "+nexts[tc.fails.Cause] {
 				t.Fatalf("it ended as %+v, want %q: %s", e, tc.message, tc.why)
 			}
 			if attempts != tc.attempts {

@@ -13,23 +13,30 @@ type disposition struct {
 	cause  loop.Cause
 	retry  bool
 	detail string
+	// vague: it is said beside anything, so a clear status says more.
+	vague bool
 }
 
 // The classes of failure that providers tell apart.
 var (
-	authFailed      = disposition{loop.CauseModelAuthenticationFailed, false, "the provider refused the credentials"}
-	notPermitted    = disposition{loop.CauseModelAuthenticationFailed, false, "the credentials do not permit this call"}
-	modelNotFound   = disposition{loop.CauseModelNotFound, false, "the endpoint knows no such model or path"}
-	requestInvalid  = disposition{loop.CauseModelRequestInvalid, false, "the provider rejected the request as invalid"}
-	contextExceeded = disposition{loop.CauseContextWindowExceeded, false, "the conversation is larger than the model's context window"}
-	contentFiltered = disposition{loop.CauseContentFiltered, false, "the provider's content policy stopped the call"}
-	quotaExhausted  = disposition{loop.CauseModelRateLimited, false, "the provider says that the account's quota or balance is exhausted"}
-	rateLimited     = disposition{loop.CauseModelRateLimited, true, "the provider limits the rate of calls"}
-	unavailable     = disposition{loop.CauseModelUnavailable, true, "the provider failed to answer"}
-	overloaded      = disposition{loop.CauseModelUnavailable, true, "the provider is overloaded"}
+	authFailed      = disposition{cause: loop.CauseModelAuthenticationFailed, retry: false, detail: "the model server refused the credentials"}
+	notPermitted    = disposition{cause: loop.CauseModelAuthenticationFailed, retry: false, detail: "the credentials do not permit this call"}
+	modelNotFound   = disposition{cause: loop.CauseModelNotFound, retry: false, detail: "the model server knows no such model or path"}
+	requestInvalid  = disposition{cause: loop.CauseModelRequestInvalid, retry: false, detail: "the model server refused the request as invalid"}
+	contextExceeded = disposition{cause: loop.CauseContextWindowExceeded, retry: false, detail: "the conversation is larger than the model's context window"}
+	contentFiltered = disposition{cause: loop.CauseContentFiltered, retry: false, detail: "the content policy of the model server stopped the call"}
+	quotaExhausted  = disposition{cause: loop.CauseModelRateLimited, retry: false, detail: "the account's quota or balance is used up"}
+	rateLimited     = disposition{cause: loop.CauseModelRateLimited, retry: true, detail: "the model server limits the rate of calls"}
+	unavailable     = disposition{cause: loop.CauseModelUnavailable, retry: true, detail: "the model server failed to answer"}
+	overloaded      = disposition{cause: loop.CauseModelUnavailable, retry: true, detail: "the model server is overloaded"}
 )
 
-// byCode maps the machine tokens of all providers, in lower case. A token says more than a status, so it wins.
+func vague(d disposition) disposition {
+	d.vague = true
+	return d
+}
+
+// byCode maps the machine tokens of all providers, in lower case. A token says more than a status, so it wins; but not the vague ones.
 var byCode = map[string]disposition{
 	"context_length_exceeded":       contextExceeded, // OpenAI
 	"context_window_exceeded":       contextExceeded,
@@ -70,17 +77,17 @@ var byCode = map[string]disposition{
 	"overloaded_error":        overloaded,  // Anthropic, 529
 	"engine_overloaded_error": overloaded,
 	"unavailable":             overloaded, // Gemini
-	"server_error":            unavailable,
+	"server_error":            vague(unavailable),
 	"internal_server_error":   unavailable,
 	"internal_error":          unavailable,
-	"internal":                unavailable, // Gemini
-	"api_error":               unavailable, // Anthropic
-	"timeout_error":           unavailable, // Anthropic
-	"deadline_exceeded":       unavailable, // Gemini
+	"internal":                unavailable,        // Gemini
+	"api_error":               vague(unavailable), // Anthropic, and Ollama beside every status
+	"timeout_error":           unavailable,        // Anthropic
+	"deadline_exceeded":       unavailable,        // Gemini
 
-	"invalid_request_error": requestInvalid,
-	"invalid_argument":      requestInvalid, // Gemini
-	"failed_precondition":   requestInvalid, // Gemini
+	"invalid_request_error": vague(requestInvalid), // beside almost any status of OpenAI's
+	"invalid_argument":      vague(requestInvalid), // Gemini
+	"failed_precondition":   vague(requestInvalid), // Gemini
 }
 
 // byMessage finds what providers say in prose only, in lower case. The text is matched and never shown. Gemini's "exceeded
@@ -133,25 +140,32 @@ func CodeFromMessage(message string) string {
 
 // KnownCode is the first of a provider's codes that says something, "" for none. Providers put several words beside each
 // other (OpenAI's code and type, Gemini's status and reason); the most exact one comes first.
-func KnownCode(codes ...string) string {
+func KnownCode(codes ...string) (code string) {
 	for _, c := range codes {
-		if d, ok := byCode[strings.ToLower(c)]; ok && d != requestInvalid {
+		d, ok := byCode[strings.ToLower(c)]
+		switch {
+		case ok && !d.vague:
 			return c
+		case ok && code == "" && d != vague(requestInvalid):
+			code = c
 		}
 	}
-	return ""
+	return code
 }
 
 // ErrorFromStatus turns an HTTP status and the provider's own short error code into what the loop is to do. Status 0 is
 // an error that came within a stream; header may be nil. Codes that are not known are ignored and never shown.
 func ErrorFromStatus(status int, header http.Header, code string) *loop.ModelError {
 	d, known := byCode[strings.ToLower(code)]
-	// "invalid_request_error" stands beside almost any status of OpenAI's, which says more.
-	if !known || d == requestInvalid && status != 0 {
+	if !known || d.vague && status >= http.StatusBadRequest {
 		d = byStatus(status)
 	}
 	e := &loop.ModelError{Cause: d.cause, Retry: d.retry, Status: status, Detail: d.detail}
-	if d.retry {
+	switch {
+	case d == quotaExhausted: // it is waited for only where the server says when it comes back
+		e.RetryAfter = retryAfter(header, false)
+		e.Retry = e.RetryAfter > 0
+	case d.retry:
 		e.RetryAfter = retryAfter(header, e.Cause == loop.CauseModelRateLimited)
 	}
 	return e
@@ -183,6 +197,6 @@ func byStatus(status int) disposition {
 func ErrorInvalidReply(status int, what string) *loop.ModelError {
 	return &loop.ModelError{
 		Cause: loop.CauseModelReplyInvalid, Retry: true, Status: status,
-		Detail: fmt.Sprintf("the endpoint answered, but %s", what),
+		Detail: fmt.Sprintf("the model server answered, but %s", what),
 	}
 }

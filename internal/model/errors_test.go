@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
@@ -48,6 +49,16 @@ func TestStatusesAndCodesHaveADisposition(t *testing.T) {
 		"Gemini's rate":                {429, "RESOURCE_EXHAUSTED", loop.CauseModelRateLimited, true},
 		"Gemini's key":                 {400, "API_KEY_INVALID", loop.CauseModelAuthenticationFailed, false},
 		"a vague code beside a status": {401, "invalid_request_error", loop.CauseModelAuthenticationFailed, false},
+		"Ollama's, 401":                {401, "api_error", loop.CauseModelAuthenticationFailed, false},
+		"Ollama's, 402":                {402, "api_error", loop.CauseModelRateLimited, false},
+		"Ollama's, 403":                {403, "api_error", loop.CauseModelAuthenticationFailed, false},
+		"Ollama's, 404":                {404, "api_error", loop.CauseModelNotFound, false},
+		"Ollama's, 429":                {429, "api_error", loop.CauseModelRateLimited, true},
+		"Ollama's, 500":                {500, "api_error", loop.CauseModelUnavailable, true},
+		"Ollama's, 400":                {400, "api_error", loop.CauseModelRequestInvalid, false},
+		"a server's fault, 429":        {429, "server_error", loop.CauseModelRateLimited, true},
+		"a gateway's fault, 408":       {408, "api_error", loop.CauseModelUnavailable, true},
+		"in a stream, vague":           {0, "api_error", loop.CauseModelUnavailable, true},
 		"an unknown code":              {500, "canary", loop.CauseModelUnavailable, true},
 		"in a stream, known":           {0, "overloaded_error", loop.CauseModelUnavailable, true},
 		"in a stream, invalid":         {0, "invalid_request_error", loop.CauseModelRequestInvalid, false},
@@ -67,7 +78,13 @@ func TestStatusesAndCodesHaveADisposition(t *testing.T) {
 }
 
 func TestOnlyWhatMayBeRetriedHasAWait(t *testing.T) {
-	h := http.Header{"Retry-After": {"5"}}
+	h := http.Header{"Retry-After": {"5"}, "X-Ratelimit-Reset": {"3540"}}
+	if got := model.ErrorFromStatus(429, h, "insufficient_quota"); !got.Retry || got.RetryAfter != 5*time.Second {
+		t.Errorf("a quota that comes back is waited for: %v, %v", got.Retry, got.RetryAfter)
+	}
+	if got := model.ErrorFromStatus(429, http.Header{"X-Ratelimit-Reset": {"3540"}}, "insufficient_quota"); got.Retry {
+		t.Error("a quota is waited for by the reset of a rate")
+	}
 	if got := model.ErrorFromStatus(401, h, ""); got.RetryAfter != 0 {
 		t.Errorf("waits %v for a refused key", got.RetryAfter)
 	}
@@ -128,6 +145,8 @@ func TestTheFirstCodeThatSaysSomethingWins(t *testing.T) {
 		{[]string{"", "canary", "invalid_request_error", "not_found_error"}, "not_found_error"},
 		{[]string{"insufficient_quota", "rate_limit_error"}, "insufficient_quota"},
 		{[]string{"invalid_request_error"}, ""},
+		{[]string{"api_error", "rate_limit_error"}, "rate_limit_error"},
+		{[]string{"", "api_error"}, "api_error"},
 		{nil, ""},
 	} {
 		if got := model.KnownCode(c.codes...); got != c.want {

@@ -90,7 +90,7 @@ func TestAnAuthorIsNotToldHowAnAddressInsideFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			guard, told := insideGuard(t)
 			e := generate(t, guard, c.url, c.timeout)
-			if e == nil || e.Cause != loop.CauseModelUnavailable || !e.Retry || e.Error() != "the endpoint "+egress.Unreachable {
+			if e == nil || e.Cause != loop.CauseModelUnavailable || !e.Retry || e.Error() != "The endpoint "+egress.Unreachable+"." {
 				t.Errorf("the author is told %v", e)
 			}
 			host := strings.TrimPrefix(strings.TrimPrefix(c.url, "http://"), "https://")

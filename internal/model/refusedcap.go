@@ -97,7 +97,7 @@ func NoteRefusedCap(e *loop.ModelError, text string, sent int64) *loop.ModelErro
 		return e
 	}
 	e.Cause, e.Retry, e.RetryAfter = loop.CauseModelRequestInvalid, false, 0
-	e.Detail = fmt.Sprintf("the provider refused a cap of %d tokens on the reply as too large: "+
+	e.Detail = fmt.Sprintf("the model server refused a cap of %d tokens on the reply as too large: "+
 		"set parameters.maxOutputTokens of the AgentModel to what the model can give", sent)
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/scripted"
 )
 
 // generate is the model.
@@ -41,10 +42,11 @@ func (p *Player) generate(ctx context.Context, req *loop.Request, onBytes func(i
 		return reply, err
 	}
 	if t.Error != "" {
-		e, known := modelErrors[t.Error]
-		if !known {
+		known := scripted.Failures[t.Error]
+		if known == nil {
 			p.t.Fatalf("no error %q", t.Error)
 		}
+		e := *known
 		e.RetryAfter = t.RetryAfter
 		return reply, &e
 	}

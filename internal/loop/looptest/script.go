@@ -66,14 +66,6 @@ func (s *Specs) Set(sp *loop.Spec) {
 	s.changed = make(chan struct{})
 }
 
-var modelErrors = map[string]loop.ModelError{
-	"RateLimited":           {Cause: loop.CauseModelRateLimited, Retry: true, Status: 429, Detail: "The model server is limiting the rate of requests."},
-	"Unavailable":           {Cause: loop.CauseModelUnavailable, Retry: true, Status: 503, Detail: "The model server is unavailable."},
-	"AuthenticationFailed":  {Cause: loop.CauseModelAuthenticationFailed, Status: 401, Detail: "The model server refused the credentials."},
-	"ContextWindowExceeded": {Cause: loop.CauseContextWindowExceeded, Status: 400, Detail: "The conversation does not fit the model's context window."},
-	"InvalidRequest":        {Cause: loop.CauseModelRequestInvalid, Status: 400, Detail: "The model server found the request invalid."},
-}
-
 var interrupts = map[string]error{"cancelled": loop.ErrCancelled, "shuttingDown": loop.ErrShuttingDown}
 
 // text is the text of a reply, and for which purpose a model gives it.

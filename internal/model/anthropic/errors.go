@@ -56,7 +56,7 @@ func fromAPIError(e *sdk.Error, sent int64) *loop.ModelError {
 	}
 	out := model.ErrorFromStatus(status, header, code)
 	if name := samplingIn(e); name != "" && out.Cause == loop.CauseModelRequestInvalid {
-		out.Detail = fmt.Sprintf("the provider rejected the request: it does not take its parameter %s", name)
+		out.Detail = fmt.Sprintf("the model server refused the request: it does not take the parameter %s", name)
 	}
 	return model.NoteRefusedCap(out, message(e), sent)
 }

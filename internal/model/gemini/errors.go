@@ -134,7 +134,7 @@ func retryDelay(e genai.APIError) time.Duration {
 // promptBlocked is for a prompt that the API's policy refused.
 func promptBlocked(status int) *loop.ModelError {
 	return &loop.ModelError{Cause: loop.CauseContentFiltered, Status: status,
-		Detail: "the provider's content policy refused the prompt"}
+		Detail: "the content policy of the model server refused the prompt"}
 }
 
 // incomplete is the error of a stream that ended without saying so.

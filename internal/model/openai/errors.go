@@ -152,7 +152,7 @@ func (e apiError) modelError(status int, header http.Header, sent int64) *loop.M
 	param, _, _ := strings.Cut(e.Param, ".")
 	param, _, _ = strings.Cut(param, "[")
 	if out.Cause == loop.CauseModelRequestInvalid && ownParameters[param] {
-		out.Detail = fmt.Sprintf("the provider rejected the request: it does not take its parameter %s", param)
+		out.Detail = fmt.Sprintf("the model server refused the request: it does not take the parameter %s", param)
 	}
 	return model.NoteRefusedCap(out, e.Param+" "+e.Message, sent)
 }

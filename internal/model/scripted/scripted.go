@@ -4,11 +4,13 @@ package scripted
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	models "github.com/agentloop-dev/agenttask-operator/internal/model"
 )
 
 // Reply is one answer of a script.
@@ -83,10 +85,10 @@ func (m model) pick(n int) (Reply, error) {
 
 // Failures are the errors that a script can name.
 var Failures = map[string]*loop.ModelError{
-	"RateLimited":           {Cause: loop.CauseModelRateLimited, Retry: true, Status: 429, Detail: "The model server is limiting the rate of requests."},
-	"Unavailable":           {Cause: loop.CauseModelUnavailable, Retry: true, Status: 503, Detail: "The model server is unavailable."},
-	"AuthenticationFailed":  {Cause: loop.CauseModelAuthenticationFailed, Status: 401, Detail: "The model server refused the credentials."},
-	"ContextWindowExceeded": {Cause: loop.CauseContextWindowExceeded, Status: 400, Detail: "The conversation does not fit the model's context window."},
-	"Refused":               {Cause: loop.CauseModelRefused, Detail: "The model refused the request."},
-	"InvalidRequest":        {Cause: loop.CauseModelRequestInvalid, Status: 400, Detail: "The model server found the request invalid."},
+	"RateLimited":           models.ErrorFromStatus(http.StatusTooManyRequests, nil, ""),
+	"Unavailable":           models.ErrorFromStatus(http.StatusServiceUnavailable, nil, ""),
+	"AuthenticationFailed":  models.ErrorFromStatus(http.StatusUnauthorized, nil, ""),
+	"ContextWindowExceeded": models.ErrorFromStatus(http.StatusBadRequest, nil, "context_length_exceeded"),
+	"Refused":               {Cause: loop.CauseModelRefused, Detail: "the model refused the request"},
+	"InvalidRequest":        models.ErrorFromStatus(http.StatusBadRequest, nil, ""),
 }
