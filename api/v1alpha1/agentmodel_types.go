@@ -109,7 +109,7 @@ type AgentModelSpec struct {
 }
 
 // ReasoningEffort says how much a model thinks before it answers.
-// +kubebuilder:validation:Enum=None;Minimal;Low;Medium;High
+// +kubebuilder:validation:Enum=None;Minimal;Low;Medium;High;XHigh;Max
 type ReasoningEffort string
 
 // ModelParameters tune a model. Unset ones keep the provider's default.
@@ -157,8 +157,9 @@ type ModelParameters struct {
 	// +optional
 	MaxOutputTokens *int64 `json:"maxOutputTokens,omitempty"` //nolint:kubeapilinter // optional numbers are pointers here, as in the APIs of Kubernetes itself
 
-	// reasoningEffort of models that think before they answer. None: not at all. Minimal, Low, Medium, High: ever more, at ever
-	// more cost. Unset: as much as the provider does by default.
+	// reasoningEffort of models that think before they answer. None: not at all. Minimal, Low, Medium, High, XHigh, Max: ever
+	// more, at ever more cost. A provider whose scale ends before, such as Gemini at High, gives its most. Unset: as much as
+	// the provider does by default; a server that refuses tools beside any effort is asked for none.
 	// +optional
 	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
 }

@@ -244,7 +244,7 @@ func (m *Models) client(s *sharedModel, object *v1alpha1.AgentModel, cfg model.C
 	if err != nil {
 		return nil, err
 	}
-	made := outputcap.Wrap(m.tracer.Model(model.Bound(raw, cfg.Parameters.MaxOutputTokens), &object.Spec), cfg.RequestTimeout)
+	made := outputcap.Wrap(m.tracer.Model(model.Checked(raw, cfg.Parameters.MaxOutputTokens), &object.Spec), cfg.RequestTimeout)
 	if !current {
 		return made, nil
 	}

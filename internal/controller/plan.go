@@ -25,9 +25,9 @@ type plan struct {
 	model, judge *resolvedModel
 	// tools are nil while they are not resolved, and for a task without toolsets.
 	tools *mcp.Set
-	// away are the toolsets that the task goes on without, and notice tells of the first.
-	away   []string
-	notice *Waiting
+	// away are the toolsets that the task goes on without, and lacks tells of the first, and of tools that are withheld.
+	away  []string
+	lacks *Waiting
 	// unresolved: a reference is missing or cannot be read, so nothing may be concluded from what is not there.
 	unresolved bool
 	// waited is how long the task has waited for our own slots and limits since its last event.

@@ -47,7 +47,11 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, p *plan) error {
 		for _, a := range away {
 			p.away = append(p.away, a.name)
 		}
-		p.notice = notice(p.s.withhold(sources, tools.Withheld), away)
+		p.lacks = p.s.withhold(sources, tools.Withheld)
+		if len(away) > 0 {
+			why := away[0].why
+			p.lacks = both(p.lacks, &Waiting{Reason: why.Reason, Message: why.Message})
+		}
 	})
 	if w := p.awaitApproved(); w != nil {
 		return w
@@ -66,14 +70,36 @@ func definitionBytes(tools []loop.ToolDefinition) (n int64) {
 }
 
 // notice tells what the task goes on without, nil for nothing.
-func notice(withheld *Waiting, away []awayToolset) *Waiting {
-	switch {
-	case len(away) == 0:
-		return withheld
-	case withheld == nil:
-		return &Waiting{Reason: away[0].why.Reason, Message: away[0].why.Message}
+func (p *plan) notice() *Waiting { return both(p.refused(), p.lacks) }
+
+// refused tells of the tools that the model's server refuses.
+func (p *plan) refused() *Waiting {
+	names := slices.Clone(p.s.state.RefusedTools)
+	if len(names) == 0 {
+		return nil
 	}
-	return &Waiting{Reason: withheld.Reason, Message: withheld.Message + " " + away[0].why.Message}
+	slices.Sort(names)
+	return &Waiting{Reason: "ToolsRefused", Message: fmt.Sprintf("Not offered, since the model server refuses their schema: %s. The task goes on without them. "+
+		"To use them, correct their schema in the tool server, then create the task anew; or deny them in spec.deny of their AgentToolset.", firstNames(names))}
+}
+
+// firstNames names the first of some tools.
+func firstNames(names []string) string {
+	if len(names) > maxNamedTools {
+		names = append(slices.Clone(names[:maxNamedTools]), "others")
+	}
+	return strings.Join(names, ", ")
+}
+
+// both is two notices in one, of which each may be nil.
+func both(a, b *Waiting) *Waiting {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return &Waiting{Reason: a.Reason, Message: a.Message + " " + b.Message}
 }
 
 // maxNamedTools is how many withheld tools a status names.
@@ -97,12 +123,9 @@ func (s *session) withhold(sources []mcp.Source, withheld []mcp.Withheld) *Waiti
 	for _, w := range s.withheld {
 		names = append(names, w.Name)
 	}
-	if len(names) > maxNamedTools {
-		names[maxNamedTools] = "others"
-	}
 	return &Waiting{Reason: "ToolsChanged", Message: fmt.Sprintf("Not offered, since their server has added or changed them after the task saw it first, "+
 		"and requireApproval is Never: %s. The task goes on without them. To use them, create the task anew, or set spec.requireApproval of their AgentToolset to Always.",
-		strings.Join(names, ", "))}
+		firstNames(names))}
 }
 
 // awayToolset is one that the task goes on without.

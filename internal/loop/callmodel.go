@@ -100,6 +100,9 @@ func needApproval(sp *Spec, reply *Reply) (ids []string, digests map[string]stri
 	return ids, digests
 }
 
+// maxRefusedTools is how many tools a task goes on without because its model's server refuses them, each after a request of its own.
+const maxRefusedTools = 20
+
 // failure turns an error into an event, with what is known or estimated of its cost.
 func (e *Engine) failure(s *State, sp *Spec, a Action, partial *Reply, err, cause error, streamed int64) *ModelFailed {
 	f := &ModelFailed{Purpose: a.Purpose}
@@ -121,6 +124,10 @@ func (e *Engine) failure(s *State, sp *Spec, a Action, partial *Reply, err, caus
 		return f
 	}
 	f.Cause, f.Message, f.Retry = me.Cause, me.Error(), me.Retry
+	if t := me.RefusedTool; t != "" && !IsBuiltin(t) && a.Purpose == PurposeTurn && len(s.RefusedTools) < maxRefusedTools {
+		f.RefusedTool, f.Retry = t, true
+		return f
+	}
 	if me.Retry {
 		f.RetryAfter = me.RetryAfter
 		f.RetryAt = s.retryAt(sp, f, e.Clock.Now(), e.backoff(s.Failures+1))

@@ -51,6 +51,8 @@ type ModelError struct {
 	Sent bool
 	// OutputCap is set where the provider refused the request's cap on the reply's tokens as too large.
 	OutputCap *RefusedCap
+	// RefusedTool is the tool whose definition the provider refused, by its name in the request. Such a refusal bills nothing.
+	RefusedTool string
 	// Status is the HTTP status, 0 for none.
 	Status int
 	// Detail is a sentence or two in our own words: never a provider's body, a prompt, a key or a URL with a query. The capital letter

@@ -162,6 +162,8 @@ type ModelFailed struct {
 	RetryAt time.Time `json:"retryAt,omitzero"`
 	// RetryAfter is for how long the model server asked to be left alone, in nanoseconds, 0 where it said nothing.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+	// RefusedTool is the tool that the model's server refused. From here on the task goes on without it.
+	RefusedTool string `json:"refusedTool,omitempty"`
 	// Interrupted: we broke it off ourselves (cancel, a limit, shutdown), which is no fault of the model.
 	Interrupted bool `json:"interrupted,omitempty"`
 }

@@ -160,7 +160,10 @@ func (s *State) applyFailed(e *Event) {
 	if f.Text != "" && (f.Purpose == PurposeTurn || f.Purpose == PurposeWrapUp) {
 		s.unread = append(s.unread, []string{f.Text})
 	}
-	if f.Interrupted {
+	if f.RefusedTool != "" {
+		s.RefusedTools = append(s.RefusedTools, f.RefusedTool)
+	}
+	if f.Interrupted || f.RefusedTool != "" {
 		return // our doing: no attempt of the model's is used up
 	}
 	s.countCall(f.Purpose)

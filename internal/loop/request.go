@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -33,7 +34,7 @@ func buildRequest(s *State, sp *Spec, p Purpose) *Request {
 	}
 	r.Tools = builtinTools(sp)
 	for _, t := range sp.Tools {
-		if !IsBuiltin(t.Name) { // providers refuse a request that names a tool twice
+		if !IsBuiltin(t.Name) && !slices.Contains(s.RefusedTools, t.Name) { // providers refuse a request that names a tool twice
 			r.Tools = append(r.Tools, t)
 		}
 	}

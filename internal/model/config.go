@@ -50,6 +50,6 @@ type Parameters struct {
 	StopSequences    []string
 	// MaxOutputTokens caps each reply; 0 for the provider's default. A request's own smaller cap wins.
 	MaxOutputTokens int64
-	// ReasoningEffort: none, minimal, low, medium or high.
+	// ReasoningEffort: none, minimal, low, medium, high, xhigh or max; empty for the provider's default.
 	ReasoningEffort string
 }

@@ -192,6 +192,10 @@ func byStatus(status int) disposition {
 	}
 }
 
+// EffortRefused says what to do about a reasoning effort that a server does not take.
+const EffortRefused = "the model server does not take this reasoning effort, or none beside tools: " +
+	"set spec.parameters.reasoningEffort of the AgentModel to another one, or remove it, or use another model"
+
 // ErrorInvalidReply says that an answer with a success status was no reply of the protocol. It may be tried again: a proxy
 // in between, or a server that is still starting, answers such things for a while.
 func ErrorInvalidReply(status int, what string) *loop.ModelError {

@@ -92,6 +92,8 @@ func patterns(exprs ...string) []*regexp.Regexp {
 //
 // Too long an input stays what it is; an input that fits, but not together with the cap, is a refused cap.
 func NoteRefusedCap(e *loop.ModelError, text string, sent int64) *loop.ModelError {
+	text = text[:min(len(text), maxProse)]
+	e.Err = prose(func() string { return text })
 	e.OutputCap = refusedCap(e.Status, text, sent)
 	if e.OutputCap == nil || e.Cause == loop.CauseContextWindowExceeded || e.Cause == loop.CauseModelRateLimited {
 		return e

@@ -14,19 +14,20 @@ const (
 	maxReplyTokens = 1 << 20
 )
 
-// Bound returns m with the usage that its server reports lowered to what the call can have had, and then marked as estimated. Counters
-// that many tasks share take these numbers, and a single absurd one would stay in them. Configured is the AgentModel's own cap on
-// a reply's tokens, 0 for none.
+// Checked returns m with what its server says held against the request. An error about the definition of a tool names the tool. Usage
+// is lowered to what the call can have had, and then marked as estimated: counters that many tasks share take these numbers, and a
+// single absurd one would stay in them. Configured is the AgentModel's own cap on a reply's tokens, 0 for none.
 //
 // Input is at most two tokens a byte of the request, output the cap that was sent and a token a byte that came; both may have 4,194,304
 // beyond that. A reply without a cap has at most 1,048,576 instead of the cap.
-func Bound(m loop.Model, configured int64) loop.Model {
+func Checked(m loop.Model, configured int64) loop.Model {
 	return loop.ModelFunc(func(ctx context.Context, req *loop.Request, onBytes func(int)) (*loop.Reply, error) {
 		var received int64
 		reply, err := m.Generate(ctx, req, func(n int) {
 			received += int64(n)
 			onBytes(n)
 		})
+		noteRefusedTool(err, req.Tools)
 		if reply != nil {
 			output := OutputCap(req.MaxOutputTokens, configured)
 			if output == 0 {

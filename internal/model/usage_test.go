@@ -41,7 +41,7 @@ func TestUsageIsAtMostWhatACallCanHave(t *testing.T) {
 				return &loop.Reply{Usage: c.told}, failure
 			})
 			passedOn := 0
-			reply, err := model.Bound(inner, c.configured).Generate(t.Context(),
+			reply, err := model.Checked(inner, c.configured).Generate(t.Context(),
 				&loop.Request{Messages: []loop.Message{loop.UserText(prompt)}, MaxOutputTokens: c.cap}, func(n int) { passedOn += n })
 			if !errors.Is(err, failure) || reply.Usage != c.want || passedOn != c.received {
 				t.Errorf("%s (%s): got %+v and %d bytes, want %+v; %v", name, c.reason, reply.Usage, passedOn, c.want, err)
@@ -53,7 +53,7 @@ func TestUsageIsAtMostWhatACallCanHave(t *testing.T) {
 func TestACallWithoutReplyHasNoUsageToBound(t *testing.T) {
 	broken := errors.New("broken")
 	inner := loop.ModelFunc(func(context.Context, *loop.Request, func(int)) (*loop.Reply, error) { return nil, broken })
-	if reply, err := model.Bound(inner, 0).Generate(t.Context(), &loop.Request{}, func(int) {}); reply != nil || !errors.Is(err, broken) {
+	if reply, err := model.Checked(inner, 0).Generate(t.Context(), &loop.Request{}, func(int) {}); reply != nil || !errors.Is(err, broken) {
 		t.Errorf("got %+v, %v", reply, err)
 	}
 }

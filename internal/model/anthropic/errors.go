@@ -55,7 +55,11 @@ func fromAPIError(e *sdk.Error, sent int64) *loop.ModelError {
 		status = 0 // An error within an answer that began with 200.
 	}
 	out := model.ErrorFromStatus(status, header, code)
-	if name := samplingIn(e); name != "" && out.Cause == loop.CauseModelRequestInvalid {
+	switch name := samplingIn(e); {
+	case out.Cause != loop.CauseModelRequestInvalid:
+	case strings.Contains(message(e), "effort"):
+		out.Detail = model.EffortRefused
+	case name != "":
 		out.Detail = fmt.Sprintf("the model server refused the request: it does not take the parameter %s", name)
 	}
 	return model.NoteRefusedCap(out, message(e), sent)
@@ -86,7 +90,7 @@ func message(e *sdk.Error) string {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if json.Unmarshal([]byte(e.RawJSON()), &body) != nil {
+	if json.Unmarshal([]byte(e.RawJSON()), &body) != nil || body.Error.Message == "" {
 		return e.RawJSON()
 	}
 	return body.Error.Message

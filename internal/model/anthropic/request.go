@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
@@ -23,7 +22,7 @@ func toParams(cfg model.Config, req *loop.Request) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{
 		Model:         cfg.Model,
 		MaxTokens:     maxTokens(req.MaxOutputTokens, cfg.Parameters.MaxOutputTokens),
-		Messages:      toMessages(req.Messages),
+		Messages:      toMessages(model.UniqueCallIDs(req.Messages)),
 		Tools:         toTools(req.Tools),
 		StopSequences: cfg.Parameters.StopSequences,
 	}
@@ -36,8 +35,10 @@ func toParams(cfg model.Config, req *loop.Request) sdk.MessageNewParams {
 	if t := cfg.Parameters.TopP; t != nil {
 		p.TopP = param.NewOpt(*t)
 	}
-	if len(p.Tools) == 0 {
-		p.Tools, p.ToolChoice = toolsOfHistory(req.Messages)
+	if len(p.Tools) == 0 { // the API refuses calls of tools that are not declared
+		if p.Tools = toTools(model.HistoryTools(req.Messages)); len(p.Tools) > 0 {
+			p.ToolChoice = sdk.ToolChoiceUnionParam{OfNone: &sdk.ToolChoiceNoneParam{}}
+		}
 	}
 	if schema, ok := schemaObject(req.OutputSchema); ok {
 		p.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: schema}
@@ -195,7 +196,7 @@ func toolResults(results []loop.ToolResult) []sdk.ContentBlockParamUnion {
 }
 
 func toTools(tools []loop.ToolDefinition) []sdk.ToolUnionParam {
-	out := make([]sdk.ToolUnionParam, 0, len(tools))
+	var out []sdk.ToolUnionParam
 	for _, t := range tools {
 		p := &sdk.ToolParam{Name: t.Name, InputSchema: inputSchema(t.InputSchema)}
 		if t.Description != "" {
@@ -227,28 +228,6 @@ func schemaObject(raw json.RawMessage) (map[string]any, bool) {
 		return nil, false
 	}
 	return schema, true
-}
-
-// toolsOfHistory declares the tools of past calls for a request that offers none: the API refuses a conversation with
-// calls of tools that it was not told of. The model may not call them.
-func toolsOfHistory(msgs []loop.Message) ([]sdk.ToolUnionParam, sdk.ToolChoiceUnionParam) {
-	var names []string
-	for _, m := range msgs {
-		for _, c := range m.ToolCalls {
-			if name := model.AcceptableToolName(c.Name); !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	if len(names) == 0 {
-		return nil, sdk.ToolChoiceUnionParam{}
-	}
-	slices.Sort(names)
-	out := make([]sdk.ToolUnionParam, 0, len(names))
-	for _, n := range names {
-		out = append(out, sdk.ToolUnionParam{OfTool: &sdk.ToolParam{Name: n, InputSchema: anyObject}})
-	}
-	return out, sdk.ToolChoiceUnionParam{OfNone: &sdk.ToolChoiceNoneParam{}}
 }
 
 // markCache asks the API to cache tools and system, and the conversation up to its last message: the next turn begins

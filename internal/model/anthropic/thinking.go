@@ -20,7 +20,7 @@ const maxThinkingBudget = 32000
 const minThinkingTopP = 0.95
 
 // budgetPercent is the share of max_tokens that thinking may use, for models that take a budget.
-var budgetPercent = map[string]int64{"minimal": 10, "low": 20, "medium": 50, "high": 80}
+var budgetPercent = map[string]int64{"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 90, "max": 95}
 
 // adaptiveEffort is the effort for models that decide themselves how long to think. There is no effort below low.
 var adaptiveEffort = map[string]sdk.OutputConfigEffort{
@@ -28,6 +28,8 @@ var adaptiveEffort = map[string]sdk.OutputConfigEffort{
 	"low":     sdk.OutputConfigEffortLow,
 	"medium":  sdk.OutputConfigEffortMedium,
 	"high":    sdk.OutputConfigEffortHigh,
+	"xhigh":   sdk.OutputConfigEffortXhigh,
+	"max":     sdk.OutputConfigEffortMax,
 }
 
 // applyEffort sets thinking for a reasoning effort. Unset leaves everything to the model's default. Claude 4.6 and newer

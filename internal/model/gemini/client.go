@@ -32,6 +32,8 @@ type client struct {
 	sdk *genai.Client
 	// plain: the server refused to stream, and answered in one piece.
 	plain atomic.Bool
+	// declares: the server refused calls of tools that were not declared.
+	declares atomic.Bool
 }
 
 // New makes a model of the Gemini API, or of a server compatible with it where cfg.Endpoint is set (with or without the
@@ -107,14 +109,23 @@ func wrap(cfg model.Config, host string) *http.Client {
 }
 
 // Generate sends one request. It is sent again only where the server refused it outright (and so billed nothing) for
-// something that can be left out: the output schema, which is a hint, or streaming.
+// something that can be left out or added: the output schema, which is a hint, streaming, or the tools of earlier calls.
 func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n int)) (*loop.Reply, error) {
 	ctx, count, stop := model.BeginCall(ctx, c.cfg, onBytes)
 	defer stop()
-	contents, config := toContents(req.Messages), toConfig(c.cfg, req)
+	contents, config := toContents(model.UniqueCallIDs(req.Messages)), toConfig(c.cfg, req)
+	history := model.HistoryTools(req.Messages)
+	if c.declares.Load() {
+		declare(config, history)
+	}
 	reply, err := c.send(ctx, contents, config, count)
-	if config.ResponseJsonSchema != nil && reply == nil && err != nil &&
-		err.Cause == loop.CauseModelRequestInvalid && err.Status == http.StatusBadRequest && err.OutputCap == nil {
+	if len(history) > 0 && len(config.Tools) == 0 && refusedForm(reply, err) {
+		declare(config, history)
+		if reply, err = c.send(ctx, contents, config, count); err == nil {
+			c.declares.Store(true)
+		}
+	}
+	if config.ResponseJsonSchema != nil && refusedForm(reply, err) {
 		setSchema(config, nil)
 		reply, err = c.send(ctx, contents, config, count)
 	}
@@ -122,6 +133,19 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 		return reply, err
 	}
 	return reply, nil
+}
+
+// refusedForm tells whether a server refused a request for something in its form, maybe what can be left out or added.
+func refusedForm(reply *loop.Reply, err *loop.ModelError) bool {
+	return reply == nil && err != nil && err.Cause == loop.CauseModelRequestInvalid && err.Status == http.StatusBadRequest && err.OutputCap == nil
+}
+
+// declare declares the tools of earlier calls in a request that is to make none.
+func declare(config *genai.GenerateContentConfig, history []loop.ToolDefinition) {
+	if len(config.Tools) == 0 && len(history) > 0 {
+		config.Tools = toTools(history)
+		config.ToolConfig = &genai.ToolConfig{FunctionCallingConfig: &genai.FunctionCallingConfig{Mode: genai.FunctionCallingConfigModeNone}}
+	}
 }
 
 // send makes the request as a stream, and in one piece where the server cannot stream.

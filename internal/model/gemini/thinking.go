@@ -9,7 +9,7 @@ import (
 
 // budgets are thinking tokens for an effort, for models before Gemini 3. They are those that the API itself uses where it
 // is called in OpenAI's format.
-var budgets = map[string]int32{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
+var budgets = map[string]int32{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
 
 // minBudget is the least budget that all thinking models take.
 const minBudget = 512
@@ -21,6 +21,8 @@ var levels = map[string]genai.ThinkingLevel{
 	"low":     genai.ThinkingLevelLow,
 	"medium":  genai.ThinkingLevelMedium,
 	"high":    genai.ThinkingLevelHigh,
+	"xhigh":   genai.ThinkingLevelHigh,
+	"max":     genai.ThinkingLevelHigh,
 }
 
 // beforeLevels matches the names of models that take a budget. Names without a version are those of the newest.

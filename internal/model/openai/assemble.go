@@ -87,6 +87,9 @@ func (a *assembler) write(kind loop.BlockKind, text string) {
 
 func (a *assembler) addCall(f fragment) {
 	c := a.latest[f.index]
+	if c != nil && f.id != "" && f.id == c.id && f.name == c.name && f.args == c.args.String() && json.Valid([]byte(f.args)) {
+		return // some servers end with the whole call once more
+	}
 	if c == nil || beginsNext(c, f) {
 		c = &call{}
 		a.latest[f.index] = c
@@ -115,8 +118,10 @@ func beginsNext(c *call, f fragment) bool {
 	switch {
 	case f.name == "":
 		return false
-	case f.id != "" && c.id != "":
-		return f.id != c.id
+	case f.id != "" && c.id != "" && f.id != c.id:
+		return true
+	case f.id != "" && c.id != "" && (c.args.String() == "{}" || f.name == c.name && !strings.HasPrefix(f.args, "{")):
+		return false // others repeat id and name in every fragment, and some give all calls one id
 	}
 	return c.args.Len() > 0 && json.Valid([]byte(c.args.String()))
 }

@@ -167,6 +167,7 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 // send sends the request, in other forms as long as the server rejects it for something that can be left out.
 func (c *client) send(ctx context.Context, req *loop.Request, sent int64) (*http.Response, error) {
 	f := *c.known.Load()
+	bare := len(req.Tools) == 0 && len(model.HistoryTools(req.Messages)) > 0
 	tried := map[features]bool{}
 	for {
 		tried[f] = true
@@ -176,7 +177,7 @@ func (c *client) send(ctx context.Context, req *loop.Request, sent int64) (*http
 			c.known.Store(&f)
 			return resp, nil
 		}
-		next, ok := adapted(f, err, sent)
+		next, ok := adapted(f, err, sent, bare)
 		if !ok || tried[next] || len(tried) > maxAdaptions {
 			return nil, err
 		}

@@ -151,7 +151,11 @@ func (e apiError) modelError(status int, header http.Header, sent int64) *loop.M
 	out := model.ErrorFromStatus(status, header, code)
 	param, _, _ := strings.Cut(e.Param, ".")
 	param, _, _ = strings.Cut(param, "[")
-	if out.Cause == loop.CauseModelRequestInvalid && ownParameters[param] {
+	switch {
+	case out.Cause != loop.CauseModelRequestInvalid:
+	case e.names("reasoning_effort"):
+		out.Detail = model.EffortRefused
+	case ownParameters[param]:
 		out.Detail = fmt.Sprintf("the model server refused the request: it does not take the parameter %s", param)
 	}
 	return model.NoteRefusedCap(out, e.Param+" "+e.Message, sent)

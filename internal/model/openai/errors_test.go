@@ -100,7 +100,7 @@ func TestARejectionChangesWhatItNames(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			e, _ := parseError([]byte(c.body))
-			got, ok := c.before.adapt(c.status, e)
+			got, ok := c.before.adapt(c.status, e, false)
 			if got != c.want || ok != c.ok {
 				t.Errorf("got %+v %v, want %+v %v", got, ok, c.want, c.ok)
 			}

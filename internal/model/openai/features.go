@@ -22,11 +22,15 @@ type features struct {
 	completionTokens bool
 	// replayReasoning: the server wants the reasoning of earlier turns back (DeepSeek and Kimi with tools).
 	replayReasoning bool
+	// asked: an effort is asked for, so none other may be sent. noEffort: beside tools, the server takes no effort but none.
+	asked, noEffort bool
+	// historyTools: the server refuses calls of tools that are not declared. noToolChoice: it does not know tool_choice.
+	historyTools, noToolChoice bool
 }
 
 // firstFeatures is what to begin with: OpenAI retired max_tokens, most compatible servers know nothing else.
 func firstFeatures(cfg model.Config) features {
-	return features{completionTokens: isOfficial(cfg.Endpoint)}
+	return features{completionTokens: isOfficial(cfg.Endpoint), asked: cfg.Parameters.ReasoningEffort != ""}
 }
 
 func isOfficial(endpoint string) bool {
@@ -40,8 +44,8 @@ func isOfficial(endpoint string) bool {
 // word finds "stream" and "streaming", but not stream_options: an underscore belongs to the word.
 var word = regexp.MustCompile(`(?i)\bstream(ing)?\b`)
 
-// adapt reads a rejection. It returns the features to try next, and false where the rejection is about none of them.
-func (f features) adapt(status int, e apiError) (features, bool) {
+// adapt reads a rejection of a request, which is bare where it holds calls and no tools. It returns the features to try next, and false where the rejection is about none of them.
+func (f features) adapt(status int, e apiError, bare bool) (features, bool) {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusNotImplemented:
 	default:
@@ -62,6 +66,12 @@ func (f features) adapt(status int, e apiError) (features, bool) {
 		next.completionTokens = false
 	case !f.completionTokens && e.names("max_tokens"):
 		next.completionTokens = true
+	case bare && f.historyTools && !f.noToolChoice && e.names("tool_choice"):
+		next.noToolChoice = true
+	case bare && !f.historyTools && e.names("tools"):
+		next.historyTools = true
+	case !f.asked && e.names("reasoning_effort"):
+		next.noEffort = true
 	case e.names("reasoning_content"):
 		next.replayReasoning = !f.replayReasoning
 	}
@@ -69,10 +79,10 @@ func (f features) adapt(status int, e apiError) (features, bool) {
 }
 
 // adapted is adapt for the error of a call. Under its other name, a cap that is too large would be ignored by many servers.
-func adapted(f features, err error, sent int64) (features, bool) {
+func adapted(f features, err error, sent int64, bare bool) (features, bool) {
 	var status *statusError
 	if !errors.As(err, &status) || status.api.usedUp() || status.api.modelError(status.status, nil, sent).OutputCap != nil {
 		return f, false
 	}
-	return f.adapt(status.status, status.api)
+	return f.adapt(status.status, status.api, bare)
 }

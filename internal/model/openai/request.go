@@ -20,6 +20,14 @@ func toParams(cfg model.Config, f features, req *loop.Request) sdk.ChatCompletio
 		Tools:           toTools(req.Tools),
 		ReasoningEffort: shared.ReasoningEffort(cfg.Parameters.ReasoningEffort),
 	}
+	if len(p.Tools) == 0 && f.historyTools {
+		if p.Tools = toTools(model.HistoryTools(req.Messages)); len(p.Tools) > 0 && !f.noToolChoice {
+			p.ToolChoice = sdk.ChatCompletionToolChoiceOptionUnionParam{OfAuto: sdk.String("none")}
+		}
+	}
+	if f.noEffort && len(p.Tools) > 0 {
+		p.ReasoningEffort = shared.ReasoningEffortNone
+	}
 	tune := cfg.Parameters
 	p.Temperature = optional(tune.Temperature)
 	p.TopP = optional(tune.TopP)
@@ -95,7 +103,7 @@ func toMessages(f features, req *loop.Request) []sdk.ChatCompletionMessageParamU
 	if req.System != "" {
 		out = append(out, sdk.SystemMessage(req.System))
 	}
-	for _, m := range req.Messages {
+	for _, m := range model.UniqueCallIDs(req.Messages) {
 		switch m.Role {
 		case loop.RoleAssistant:
 			out = append(out, toAssistant(f, m))

@@ -168,7 +168,7 @@ func (w wire) serve(t *testing.T, respond func(n int, body map[string]any) answe
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, s
+	return model.Checked(m, 0), s
 }
 
 // always answers every request with the same body.

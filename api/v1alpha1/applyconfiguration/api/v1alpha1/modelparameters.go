@@ -27,8 +27,9 @@ type ModelParametersApplyConfiguration struct {
 	Stop []string `json:"stop,omitempty"`
 	// maxOutputTokens caps a single reply. It is lowered where the server refuses it as too large.
 	MaxOutputTokens *int64 `json:"maxOutputTokens,omitempty"`
-	// reasoningEffort of models that think before they answer. None: not at all. Minimal, Low, Medium, High: ever more, at ever
-	// more cost. Unset: as much as the provider does by default.
+	// reasoningEffort of models that think before they answer. None: not at all. Minimal, Low, Medium, High, XHigh, Max: ever
+	// more, at ever more cost. A provider whose scale ends before, such as Gemini at High, gives its most. Unset: as much as
+	// the provider does by default; a server that refuses tools beside any effort is asked for none.
 	ReasoningEffort *apiv1alpha1.ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 
