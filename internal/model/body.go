@@ -98,6 +98,18 @@ func (b *eventBody) count(p []byte) int {
 	return len(p)
 }
 
+// Heartbeat tells whether an event of a model's stream, by its name ("" for none) and data, is there only to keep the connection.
+func Heartbeat(name string, data []byte) bool {
+	switch name {
+	case "ping", "heartbeat", "keepalive", "keep-alive":
+		return true
+	case "error":
+		return false
+	}
+	data = bytes.TrimSpace(data)
+	return len(data) == 0 || string(data) == "null"
+}
+
 // missing is what the last event lacks. One that was cut lacks more than that, and is no event: a whole one ends with its
 // JSON, or with [DONE].
 func (b *eventBody) missing() string {

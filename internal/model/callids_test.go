@@ -1,76 +1,63 @@
-package model_test
+package model
 
 import (
 	"fmt"
-	"slices"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
-	"github.com/agentloop-dev/agenttask-operator/internal/model"
 )
 
-// turns are replies with calls of these ids, each followed by results that name the call by its number.
-func turns(replies ...[]string) (out []loop.Message) {
-	n := 0
-	for _, ids := range replies {
-		call, result := loop.Message{Role: loop.RoleAssistant}, loop.Message{Role: loop.RoleTool}
-		for _, id := range ids {
-			n++
-			call.ToolCalls = append(call.ToolCalls, loop.ToolCall{ID: id, Name: fmt.Sprint(n)})
-			result.ToolResults = append(result.ToolResults, loop.ToolResult{CallID: id, Name: fmt.Sprint(n)})
+// conversation makes messages of words: "a b" is a reply with the calls a and b, "=a b" the results of calls a and b.
+func conversation(words ...string) []loop.Message {
+	var out []loop.Message
+	for _, w := range words {
+		m := loop.Message{Role: loop.RoleAssistant}
+		ids, results := strings.CutPrefix(w, "=")
+		for i, id := range strings.Split(ids, " ") {
+			if results {
+				m.Role = loop.RoleTool
+				m.ToolResults = append(m.ToolResults, loop.ToolResult{CallID: id, Content: fmt.Sprint(i)})
+			} else {
+				m.ToolCalls = append(m.ToolCalls, loop.ToolCall{ID: id, Arguments: fmt.Sprint(i)})
+			}
 		}
-		out = append(out, call, result)
+		out = append(out, m)
 	}
 	return out
 }
 
-func TestNoTwoCallsOfAConversationHaveOneID(t *testing.T) {
-	for name, tc := range map[string]struct {
-		why  string
-		ids  [][]string
-		want []string
-	}{
-		"unique":                {"some servers know their own again", [][]string{{"a", "b"}, {"c"}}, []string{"a", "b", "c"}},
-		"one for all":           {"each is of one reply (open-webui#28305)", [][]string{{"call_0"}, {"call_0"}, {"call_0"}}, []string{"call_0", "call_0_2", "call_0_3"}},
-		"numbers of a reply":    {"they begin anew in each", [][]string{{"0", "1"}, {"0", "1"}}, []string{"0", "1", "0_2", "1_2"}},
-		"the new one is taken":  {"a later reply may have it", [][]string{{"a"}, {"a"}, {"a_2"}}, []string{"a", "a_3", "a_2"}},
-		"the new one was taken": {"an earlier reply may have had it", [][]string{{"a_2"}, {"a"}, {"a"}}, []string{"a_2", "a", "a_3"}},
-		"empty":                 {"an old journal may hold it", [][]string{{""}, {""}}, []string{"", "_2"}},
+func TestEachCallOfARequestHasAnIDOfItsOwn(t *testing.T) {
+	for reason, c := range map[string]struct{ in, want []string }{
+		"unique ones stay":                 {[]string{"a b", "=a b", "c", "=c"}, []string{"a b", "=a b", "c", "=c"}},
+		"the same each turn":               {[]string{"a", "=a", "a", "=a", "a", "=a"}, []string{"a", "=a", "a_2", "=a_2", "a_3", "=a_3"}},
+		"counted anew each turn":           {[]string{"a b", "=a b", "a b", "=b a"}, []string{"a b", "=a b", "a_2 b_2", "=b_2 a_2"}},
+		"results in messages of their own": {[]string{"a b", "=a", "=b", "b a", "=b", "=a"}, []string{"a b", "=a", "=b", "b_2 a_2", "=b_2", "=a_2"}},
+		"twice in one reply":               {[]string{"a a", "=a a"}, []string{"a a_2", "=a a_2"}},
+		"a new id that is there already":   {[]string{"a_2", "=a_2", "a", "=a", "a", "=a"}, []string{"a_2", "=a_2", "a", "=a", "a_3", "=a_3"}},
+		"an old id like a new one":         {[]string{"a", "=a", "a", "=a", "a_2", "=a_2"}, []string{"a", "=a", "a_2", "=a_2", "a_2_2", "=a_2_2"}},
+		"no id at all":                     {[]string{"", "=", "", "="}, []string{"call_2", "=call_2", "call_3", "=call_3"}},
+		"a result of no call":              {[]string{"a", "=b"}, []string{"a", "=b"}},
 	} {
-		given := turns(tc.ids...)
-		var calls, results []string
-		for _, m := range model.UniqueCallIDs(given) {
-			for _, c := range m.ToolCalls {
-				calls = append(calls, c.ID)
+		t.Run(reason, func(t *testing.T) {
+			req := &loop.Request{Messages: conversation(c.in...)}
+			if got := UniqueCallIDs(req); !reflect.DeepEqual(got.Messages, conversation(c.want...)) {
+				t.Errorf("got %+v", got.Messages)
 			}
-			for _, r := range m.ToolResults {
-				results = append(results, r.CallID)
+			if !reflect.DeepEqual(req.Messages, conversation(c.in...)) {
+				t.Error("the request itself was changed")
 			}
-		}
-		if !slices.Equal(calls, tc.want) || !slices.Equal(results, tc.want) {
-			t.Errorf("%s: calls %q, results %q; want %q: %s", name, calls, results, tc.want, tc.why)
-		}
-		if again := turns(tc.ids...); given[0].ToolCalls[0] != again[0].ToolCalls[0] || len(given) > 2 && given[2].ToolCalls[0] != again[2].ToolCalls[0] {
-			t.Errorf("%s: what was given has changed", name)
-		}
+		})
 	}
 }
 
-// A result without a call stays as it is: only its server can say what is wrong with it.
-func TestAResultWithoutACallStaysAsItIs(t *testing.T) {
-	got := model.UniqueCallIDs([]loop.Message{{Role: loop.RoleTool, ToolResults: []loop.ToolResult{{CallID: "x"}}}})
-	if got[0].ToolResults[0].CallID != "x" {
-		t.Errorf("%+v", got)
-	}
-}
-
-func BenchmarkUniqueCallIDs(b *testing.B) {
-	replies := make([][]string, 10_000)
-	for i := range replies {
-		replies[i] = []string{"call_0"}
-	}
-	given := turns(replies...)
-	for b.Loop() {
-		model.UniqueCallIDs(given)
+func TestNewCallIDsDependOnWhatCameBeforeAlone(t *testing.T) {
+	words := []string{"a a", "=a a", "b", "=b", "a b", "=b a", "a_2", "=a_2", "a", "=a"}
+	whole := UniqueCallIDs(&loop.Request{Messages: conversation(words...)}).Messages
+	for n := range words {
+		if got := UniqueCallIDs(&loop.Request{Messages: conversation(words[:n]...)}).Messages; !reflect.DeepEqual(got, append([]loop.Message(nil), whole[:n]...)) {
+			t.Errorf("the first %d messages became %+v", n, got)
+		}
 	}
 }

@@ -1,263 +1,193 @@
 package model
 
 import (
-	"regexp"
-	"sort"
+	"encoding/json"
 	"strings"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
-// SplitThoughts tells what of a reply's texts the model says and what it only thought: servers without a parser for a model's thoughts
-// leave them in the text, with marks around them. It gives the blocks of each text, in order.
+// maxThoughts bounds the thoughts and texts that a reply is taken apart into. An honest one has a few. What follows is thought.
+const maxThoughts = 256
+
+// SplitThoughts takes what a model thought out of the text blocks of one reply, and returns what each block becomes, maybe nothing.
+// Servers without a reasoning parser leave the thoughts in the text, between marks that differ by model, and what a model thinks is no
+// part of its answer. A block of another kind stays as it is, and so does one without marks, with its Opaque. What holds nothing is
+// left out.
 //
-// A signal within thoughts must never end a task, so in doubt it is a thought: what stands before a closing mark that has no opening
-// one (the chat template has written that), also in the texts before; and what follows an opening mark that is never closed. Marks
-// within fenced code, or right between two quotation marks, are no marks, as long as that code does not hold a closing one alone.
-func SplitThoughts(texts ...string) [][]loop.Block {
-	out, thoughtBefore := make([][]loop.Block, len(texts)), 0
-	for i, text := range texts {
-		pieces, headless := splitThoughts(text)
-		for _, p := range pieces {
-			out[i] = append(out[i], p.block())
-		}
-		if headless {
-			thoughtBefore = i
+// Thoughts that nothing closes reach to the end of the reply. A mark that closes what nothing opened makes a thought of all that
+// came before it: many chat templates give the opening mark to the model. A mark in inline code, in a fenced block or in a reply that
+// is JSON is only spoken of. Where that cannot be told for sure, a signal before the mark decides against it: a task that goes on for
+// one more turn is better than one that ends by what its agent only thought of.
+func SplitThoughts(blocks []loop.Block) [][]loop.Block {
+	var s splitter
+	for _, b := range blocks {
+		if b.Kind == loop.BlockText {
+			s.text += b.Text
+			s.ends = append(s.ends, len(s.text))
 		}
 	}
-	for _, blocks := range out[:thoughtBefore] {
-		for i := range blocks {
-			blocks[i].Kind = loop.BlockReasoning
-		}
-	}
-	return out
-}
-
-// piece is a part of a text.
-type piece struct {
-	text    string
-	thought bool
-}
-
-func (p piece) block() loop.Block {
-	if p.thought {
-		return loop.Block{Kind: loop.BlockReasoning, Text: p.text}
-	}
-	return loop.Block{Kind: loop.BlockText, Text: p.text}
-}
-
-// thoughtMark is a mark where thoughts begin or end. Family is what those have in common that belong together; one without closes any.
-type thoughtMark struct {
-	from, to int
-	closing  bool
-	family   string
-}
-
-// literalMarks are the marks that are written in one way only.
-var literalMarks = []struct {
-	text    string
-	closing bool
-	family  string
-}{
-	{"[THINK]", false, "think"}, {"[/THINK]", true, "think"}, // Magistral
-	{"◁think▷", false, "think"}, {"◁/think▷", true, "think"}, // Kimi
-	{"<|think|>", false, "think"}, {"<|/think|>", true, "think"},
-	{"<|START_THINKING|>", false, "think"}, {"<|END_THINKING|>", true, "think"}, // Command A
-	{"<|begin_of_thought|>", false, "thought"}, {"<|end_of_thought|>", true, "thought"}, // OpenThinker
-	{"<unused94>", false, "unused"}, {"<unused95>", true, "unused"}, // MedGemma
-	{"<|channel>thought", false, "channel"}, {"<channel|>", true, "channel"}, // Gemma 4
-	{"[BEGIN FINAL RESPONSE]", true, ""}, // Apriel
-	{"assistantfinal", true, ""},         // gpt-oss, whose special tokens were dropped
-}
-
-// tagFamilies are the names of tags around thoughts: of DeepSeek, Qwen, Seed, EXAONE and others. Models mix them up.
-var tagFamilies = map[string]string{"think": "think", "thinking": "think", "thought": "thought", "thoughts": "thought", "reasoning": "reasoning"}
-
-// thoughtMarks finds the marks of a text, in order.
-func thoughtMarks(text string) (out []thoughtMark) {
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '<', '[', 'a', "◁"[0]:
-			if m, ok := markAt(text, i); ok {
-				out = append(out, m)
-				i = m.to - 1
-			}
-		}
-	}
-	return out
-}
-
-func markAt(text string, at int) (thoughtMark, bool) {
-	for _, l := range literalMarks {
-		if strings.HasPrefix(text[at:], l.text) {
-			return thoughtMark{at, at + len(l.text), l.closing, l.family}, true
-		}
-	}
-	m := tag.FindStringSubmatch(text[at:min(len(text), at+256)])
-	if m == nil {
-		return thoughtMark{}, false
-	}
-	return thoughtMark{at, at + len(m[0]), m[1] != "", tagFamilies[strings.ToLower(m[2])]}, true
-}
-
-var tag = regexp.MustCompile(`^(?i)<(/?)(?:[a-z]{1,16}:)?(think|thinking|thoughts?|reasoning)(?:\s[^<>]*)?>`)
-
-// answerMarks stand around the answer of models that mark that as well.
-var answerMarks = strings.NewReplacer("<|START_RESPONSE|>", "", "<|END_RESPONSE|>", "", "<|begin_of_solution|>", "", "<|end_of_solution|>", "",
-	"[END FINAL RESPONSE]", "")
-
-// glued is how gpt-oss begins a thought whose special tokens were dropped.
-var glued = regexp.MustCompile(`^\s*(?:analysis|commentary)[A-Z]`)
-
-// splitThoughts splits one text. Headless: it begins within thoughts.
-func splitThoughts(text string) (pieces []piece, headless bool) {
-	fences := closedFences(text)
-	if pieces = splitChannels(text, fences); pieces != nil {
-		return pieces, false
-	}
-	var c cutter
-	marks := thoughtMarks(text)
-	if len(marks) == 0 && !glued.MatchString(text) {
-		return []piece{{text: text}}, false
-	}
-	c.thinking = glued.MatchString(text)
-	shown := -1 // the fence in which an opening mark is shown as code
-	for _, m := range marks {
-		at := fences.at(m.from)
+	pieces := s.split()
+	out := make([][]loop.Block, len(blocks))
+	from := 0
+	for i, b := range blocks {
 		switch {
-		case quoted(text, m.from, m.to):
-			continue
-		case !m.closing && !c.thinking && at >= 0 && strings.TrimSpace(text[:m.from]) != "":
-			shown = at
-			continue
-		case m.closing && !c.thinking && at >= 0 && at == shown:
-			continue
-		case m.closing && !c.thinking:
-			headless = true
-			c.pieces, c.from, c.thinking = nil, 0, true
-		case m.closing && c.family != "" && m.family != "" && m.family != c.family: // within thoughts, other marks are words
-			continue
-		case !m.closing && c.thinking:
-			continue
+		case b.Text == "" && b.Opaque == "":
+		case b.Text == "" || b.Kind != loop.BlockText:
+			out[i] = []loop.Block{b}
+		default:
+			out[i], pieces = cutBlock(b, from, s.text, pieces)
+			from += len(b.Text)
 		}
-		c.cut(text, m.from, m.to)
-		if c.family = m.family; len(c.pieces) > maxPieces {
+	}
+	return out
+}
+
+// piece is a range of a reply's text between marks, in bytes.
+type piece struct {
+	from, to int
+	thought  bool
+}
+
+// cutBlock gives what the block that begins at from becomes, and the pieces that reach beyond it.
+func cutBlock(b loop.Block, from int, text string, pieces []piece) ([]loop.Block, []piece) {
+	to := from + len(b.Text)
+	var out []loop.Block
+	for ; len(pieces) > 0; pieces = pieces[1:] {
+		p := pieces[0]
+		lo, hi := max(p.from, from), min(p.to, to)
+		if lo == from && hi == to && !p.thought {
+			return []loop.Block{b}, pieces
+		}
+		if part := text[min(lo, hi):hi]; strings.TrimSpace(part) != "" {
+			kind := loop.BlockReasoning
+			if !p.thought {
+				kind = loop.BlockText
+				if lo == p.from && lo > 0 {
+					part = strings.TrimLeft(part, "\r\n")
+				}
+			}
+			out = append(out, loop.Block{Kind: kind, Text: part})
+		}
+		if p.to > to {
 			break
 		}
 	}
-	c.cut(text, len(text), len(text))
-	return c.answer(), headless
+	return out, pieces
 }
 
-// quoted tells whether text shows a mark rather than uses it.
-func quoted(text string, from, to int) bool {
-	return from > 0 && to < len(text) && text[from-1] == text[to] && strings.IndexByte("`\"'", text[to]) >= 0
+// splitter goes through the text of a reply once, mark by mark.
+type splitter struct {
+	text string
+	ends []int // of the blocks
+	out  []piece
+	// from is where the piece begins that is being read, and thought what it is.
+	from    int
+	thought bool
+	// channels: the reply has marks of channels, whose messages end by marks of their own. channel: the thought is such a message.
+	channels, channel bool
+	// signalled: a text before from holds a signal. signal is where the next one from there on is.
+	signalled bool
+	signal    int
+	lines     lineReader
 }
 
-// cutter cuts a text at marks, after each of which it is the other of thought and said.
-type cutter struct {
-	pieces   []piece
-	from     int
-	thinking bool
-	family   string // of the mark that opened the thoughts
+func (s *splitter) split() []piece {
+	if json.Valid([]byte(s.text)) {
+		return []piece{{to: len(s.text)}}
+	}
+	s.lines = newLineReader(s.text, s.ends)
+	s.signal = -1
+	if n := strippedChannel(s.text); n > 0 {
+		s.begin(n, true)
+		if final := strings.Index(s.text, strippedFinal); final > 0 {
+			s.end(final)
+			s.begin(final+len(strippedFinal), false)
+		}
+	}
+	for at := s.from; len(s.out) < maxThoughts; {
+		m, ok := nextMark(s.text, at)
+		if !ok {
+			break
+		}
+		at = m.to
+		s.take(m)
+	}
+	s.thought = s.thought || len(s.out) >= maxThoughts
+	s.end(len(s.text))
+	return s.out
 }
 
-// maxPieces bounds the pieces of a text. The rest of one that has more is thought.
-const maxPieces = 200
-
-// cut ends a piece at a mark.
-func (c *cutter) cut(text string, at, next int) {
-	if len(c.pieces) == maxPieces {
-		at, next = len(text), len(text)
+// take decides about one mark.
+func (s *splitter) take(m mark) {
+	s.lines.seek(m.from)
+	if s.lines.inline(m.from) {
+		return
 	}
-	p := piece{text: text[c.from:at], thought: c.thinking || len(c.pieces) == maxPieces}
-	if !p.thought && len(c.pieces) > 0 {
-		p.text = strings.TrimLeft(p.text, "\r\n")
+	told := s.thought || s.signals(m.from)
+	switch m.kind {
+	case markOpen, markChannel:
+		doubtful := quoted(s.text, m) || m.kind == markOpen && told && !s.lines.begins(m.from)
+		if s.lines.fenced(m) || doubtful && !s.thought {
+			return
+		}
+		s.channels = s.channels || m.kind == markChannel
+		s.open(m)
+	case markClose, markFinal:
+		if s.lines.fenced(m) && (s.lines.opened() || !told) || quoted(s.text, m) && !told {
+			return
+		}
+		s.channels = s.channels || m.kind == markFinal
+		s.close(m)
+	case markEnd:
+		if s.channels && (s.channel || !s.thought) {
+			s.close(m)
+		}
 	}
-	if strings.TrimSpace(p.text) != "" {
-		c.pieces = append(c.pieces, p)
-	}
-	c.from, c.thinking = next, !c.thinking
 }
 
-// answer takes the marks around an answer out of what is said.
-func (c *cutter) answer() []piece {
-	for i := range c.pieces {
-		if p := &c.pieces[i]; !p.thought {
-			p.text = strings.TrimLeft(answerMarks.Replace(p.text), "\r\n")
-			if trimmed := strings.TrimSpace(p.text); i > 0 && strings.HasPrefix(trimmed, "<answer>") && strings.HasSuffix(trimmed, "</answer>") { // Hunyuan
-				p.text = strings.TrimSpace(trimmed[len("<answer>") : len(trimmed)-len("</answer>")])
-			}
-		}
+// open begins a thought, unless one is open. A channel's also ends the one before.
+func (s *splitter) open(m mark) {
+	if s.thought && m.kind != markChannel {
+		return
 	}
-	return c.pieces
+	s.end(m.from)
+	s.begin(m.to, true)
+	s.channel = m.kind == markChannel
 }
 
-// channelMark is a special token of gpt-oss, or the header of a message in one of its channels.
-var channelMark = regexp.MustCompile(`(?:<\|start\|>[^<]{0,200})?(?:<\|channel\|>\s*([a-z]+)[^<]{0,200})?(?:<\|constrain\|>[^<]{0,200})?<\|message\|>|<\|(?:start|end|return|call|channel)\|>`)
-
-// splitChannels splits a text of gpt-oss: only what is in its channel final is said. It is nil for other texts.
-func splitChannels(text string, fences fencesOf) (pieces []piece) {
-	if !strings.Contains(text, "<|message|>") {
-		return nil
+// close ends a thought. Where none is open, all before was one, unless the mark only ends a message.
+func (s *splitter) close(m mark) {
+	if s.thought || m.kind == markEnd {
+		s.end(m.from)
+	} else {
+		s.out, s.signalled = []piece{{to: m.from, thought: true}}, false
 	}
-	from, thought, found := 0, true, false
-	add := func(to int) {
-		if len(pieces) == maxPieces {
-			to, thought = len(text), true
-		}
-		if t := text[from:to]; strings.TrimSpace(t) != "" {
-			pieces = append(pieces, piece{t, thought})
-		}
-		from = to
-	}
-	for _, m := range channelMark.FindAllStringSubmatchIndex(text, -1) {
-		if from == len(text) || quoted(text, m[0], m[1]) || fences.at(m[0]) >= 0 {
-			continue
-		}
-		add(m[0])
-		from, thought, found = max(from, m[1]), m[2] < 0 || text[m[2]:m[3]] != "final", true
-	}
-	if !found {
-		return nil
-	}
-	add(len(text))
-	return pieces
+	s.begin(m.to, false)
 }
 
-// fencesOf are the fenced code blocks of a text that are closed, as pairs of where each begins and ends.
-type fencesOf [][2]int
-
-// at is the number of the fence around a place, -1 for none.
-func (f fencesOf) at(place int) int {
-	i := sort.Search(len(f), func(i int) bool { return place < f[i][1] })
-	if i < len(f) && f[i][0] <= place {
-		return i
+// end ends the piece that is being read.
+func (s *splitter) end(at int) {
+	if !s.thought {
+		s.signalled = s.signals(at)
 	}
-	return -1
+	if s.from < at {
+		s.out = append(s.out, piece{from: s.from, to: at, thought: s.thought})
+	}
 }
 
-func closedFences(text string) (out fencesOf) {
-	open, mark := -1, ""
-	for at := 0; at < len(text); {
-		end := len(text)
-		if n := strings.IndexByte(text[at:], '\n'); n >= 0 {
-			end = at + n + 1
-		}
-		line := strings.TrimLeft(text[at:end], " ")
-		run := len(line) - len(strings.TrimLeft(line, "`"))
-		if run == 0 {
-			run = len(line) - len(strings.TrimLeft(line, "~"))
-		}
-		switch rest := strings.TrimSpace(line[run:]); {
-		case run < 3:
-		case open < 0:
-			open, mark = at, line[:run]
-		case rest == "" && strings.HasPrefix(line[:run], mark):
-			out = append(out, [2]int{open, end})
-			open = -1
-		}
-		at = end
+func (s *splitter) begin(at int, thought bool) {
+	s.from, s.thought, s.channel = at, thought, false
+	s.lines.restart(at)
+}
+
+// signals tells whether the texts before a place hold what may be a signal.
+func (s *splitter) signals(at int) bool {
+	if s.signalled || s.thought {
+		return s.signalled
 	}
-	return out
+	if s.signal < s.from {
+		s.signal = nextSignal(s.text, s.from)
+	}
+	return s.signal < at
 }

@@ -1,143 +1,206 @@
 package model
 
 import (
+	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
-// said and thought are the texts of blocks, each with | between.
-func said(blocks []loop.Block) (said, thought string) {
-	var s, t []string
-	for _, b := range blocks {
-		if b.Kind == loop.BlockText {
-			s = append(s, b.Text)
-		} else {
-			t = append(t, b.Text)
-		}
-	}
-	return strings.Join(s, "|"), strings.Join(t, "|")
+func said(s string) loop.Block    { return loop.Block{Kind: loop.BlockText, Text: s} }
+func thought(s string) loop.Block { return loop.Block{Kind: loop.BlockReasoning, Text: s} }
+
+// fenced is the mark of a fenced block.
+const fenced = "```"
+
+var splits = map[string]struct {
+	in   []string
+	want []loop.Block
+}{
+	// Pairs of marks.
+	"no marks":                    {[]string{"\nTASK_COMPLETE: a < b"}, []loop.Block{said("\nTASK_COMPLETE: a < b")}},
+	"a leading thought":           {[]string{" \n<think>\nTASK_COMPLETE: no</think>\n\nyes"}, []loop.Block{thought("\nTASK_COMPLETE: no"), said("yes")}},
+	"an empty thought":            {[]string{"<think>\n\n</think>\n\nyes"}, []loop.Block{said("yes")}},
+	"nothing but a thought":       {[]string{"<think>no</think>\n"}, []loop.Block{thought("no")}},
+	"a thought that never ended":  {[]string{"<think>no\nTASK_COMPLETE: no"}, []loop.Block{thought("no\nTASK_COMPLETE: no")}},
+	"thinking":                    {[]string{"<thinking>no</thinking>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"thought":                     {[]string{"<thought>no</thought>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"reasoning":                   {[]string{"<reasoning>no</reasoning>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"a name space":                {[]string{"<seed:think>no</seed:think>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"a prefix":                    {[]string{"<longcat_think>no</longcat_think>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"attributes":                  {[]string{`<think effort="high">no</think >yes`}, []loop.Block{thought("no"), said("yes")}},
+	"square brackets":             {[]string{"[THINK]no[/THINK]yes"}, []loop.Block{thought("no"), said("yes")}},
+	"triangles":                   {[]string{"◁think▷no◁/think▷yes"}, []loop.Block{thought("no"), said("yes")}},
+	"special tokens":              {[]string{"<|begin_of_thought|>no<|end_of_thought|>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"other special tokens":        {[]string{"<|START_THINKING|>no<|END_THINKING|>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"inner monologue":             {[]string{"<|inner_prefix|>no<|inner_suffix|>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"a thought channel":           {[]string{"<|channel>thought\nno<channel|>yes"}, []loop.Block{thought("\nno"), said("yes")}},
+	"unused tokens":               {[]string{"<unused94>thought\nno<unused95>yes"}, []loop.Block{thought("\nno"), said("yes")}},
+	"capitals":                    {[]string{"<Think>no</THINK>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"marks that differ":           {[]string{"<think>no</thinking>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"marks on one line with text": {[]string{"I look. <think>no</think> I read."}, []loop.Block{said("I look. "), thought("no"), said(" I read.")}},
+	"several thoughts": {[]string{"<think>no</think>yes\n<think>nor</think>\nwell"},
+		[]loop.Block{thought("no"), said("yes\n"), thought("nor"), said("well")}},
+	"a thought after the answer": {[]string{"TASK_COMPLETE: yes\n\n<think>no\nNEED_INPUT: no</think>"}, []loop.Block{said("TASK_COMPLETE: yes\n\n"), thought("no\nNEED_INPUT: no")}},
+	"a thought in a thought":     {[]string{"<think>a\n<think>b</think>TASK_COMPLETE: no\n</think>yes"}, []loop.Block{thought("<think>a\n<think>b</think>TASK_COMPLETE: no\n"), said("yes")}},
+
+	// A mark that opens is missing.
+	"no opening mark":              {[]string{"At the end:\n\nTASK_COMPLETE: no\n\nSo.\n</think>\n\nyes"}, []loop.Block{thought("At the end:\n\nTASK_COMPLETE: no\n\nSo.\n"), said("yes")}},
+	"no opening mark, brackets":    {[]string{"NEED_INPUT: no\n[/THINK]yes"}, []loop.Block{thought("NEED_INPUT: no\n"), said("yes")}},
+	"no opening mark, triangles":   {[]string{"NEED_INPUT: no\n◁/think▷yes"}, []loop.Block{thought("NEED_INPUT: no\n"), said("yes")}},
+	"no opening mark, tokens":      {[]string{"NEED_INPUT: no\n<|END_THINKING|>yes"}, []loop.Block{thought("NEED_INPUT: no\n"), said("yes")}},
+	"closed twice":                 {[]string{"<think>no</think>\nTASK_COMPLETE: no\n</think>\nyes"}, []loop.Block{thought("<think>no</think>\nTASK_COMPLETE: no\n"), said("yes")}},
+	"closed twice, never opened":   {[]string{"no</think>\nnor\n</think>\nyes"}, []loop.Block{thought("no</think>\nnor\n"), said("yes")}},
+	"an opening mark spoken of":    {[]string{"TASK_COMPLETE: no\nI use <think> here.\n</think>yes"}, []loop.Block{thought("TASK_COMPLETE: no\nI use <think> here.\n"), said("yes")}},
+	"an unclosed fence within":     {[]string{"TASK_COMPLETE: no\n" + fenced + "\ncode\n</think>\nyes"}, []loop.Block{thought("TASK_COMPLETE: no\n" + fenced + "\ncode\n"), said("yes")}},
+	"a fence that the answer ends": {[]string{"TASK_COMPLETE: no\n" + fenced + "\ncode\n</think>\nyes\n" + fenced + "\nx\n" + fenced}, []loop.Block{thought("TASK_COMPLETE: no\n" + fenced + "\ncode\n"), said("yes\n" + fenced + "\nx\n" + fenced)}},
+	"a fence before another one":   {[]string{fenced + "\ncode\n</think>\nyes\n" + fenced + "go\nx\n" + fenced}, []loop.Block{thought(fenced + "\ncode\n"), said("yes\n" + fenced + "go\nx\n" + fenced)}},
+	"code spoken of in a thought":  {[]string{"<think>I end with `</think>`:\nTASK_COMPLETE: no\n</think>yes"}, []loop.Block{thought("I end with `</think>`:\nTASK_COMPLETE: no\n"), said("yes")}},
+	"a fenced pair in a thought": {[]string{"<think>\n" + fenced + "\n<think>\nx\n</think>\n" + fenced + "\nTASK_COMPLETE: no\n</think>yes"},
+		[]loop.Block{thought("\n" + fenced + "\n<think>\nx\n</think>\n" + fenced + "\nTASK_COMPLETE: no\n"), said("yes")}},
+
+	// Channels.
+	"analysis, then final":          {[]string{"<|channel|>analysis<|message|>no<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>"}, []loop.Block{thought("no"), said("yes")}},
+	"final alone":                   {[]string{"TASK_COMPLETE: no<|end|><|start|>assistant<|channel|>final<|message|>yes"}, []loop.Block{thought("TASK_COMPLETE: no"), said("yes")}},
+	"analysis alone":                {[]string{"<|channel|>analysis<|message|>TASK_COMPLETE: no"}, []loop.Block{thought("TASK_COMPLETE: no")}},
+	"analysis, then bare text":      {[]string{"<|channel|>analysis<|message|>no<|end|>yes"}, []loop.Block{thought("no"), said("yes")}},
+	"a call in the comments":        {[]string{"<|start|>assistant<|channel|>commentary to=functions.ls <|constrain|>json<|message|>{}<|call|>"}, []loop.Block{thought("{}")}},
+	"analysis, comments, and final": {[]string{"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary<|message|>b<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>yes"}, []loop.Block{thought("a"), thought("b"), said("yes")}},
+	"channels without messages":     {[]string{"<|channel|>analysis no <|channel|>final yes"}, []loop.Block{thought(" no "), said(" yes")}},
+	"tokens that were taken out":    {[]string{"analysisThe user wants\nTASK_COMPLETE: noassistantfinalyes"}, []loop.Block{thought("The user wants\nTASK_COMPLETE: no"), said("yes")}},
+	"taken out, and no final":       {[]string{"analysisWe need\nTASK_COMPLETE: no"}, []loop.Block{thought("We need\nTASK_COMPLETE: no")}},
+	"taken out, with line breaks":   {[]string{"analysis\nhm\nassistantfinal\nyes"}, []loop.Block{thought("\nhm\n"), said("yes")}},
+	"an ordinary word":              {[]string{"analysis of it: done\nTASK_COMPLETE: yes"}, []loop.Block{said("analysis of it: done\nTASK_COMPLETE: yes")}},
+	"an end of a reply left over":   {[]string{"TASK_COMPLETE: yes<|end|>"}, []loop.Block{said("TASK_COMPLETE: yes<|end|>")}},
+
+	// Marks that are only spoken of.
+	"inline code":                 {[]string{"The mark `</think>` ends it, `<think>` begins it.\n\nTASK_COMPLETE: told"}, []loop.Block{said("The mark `</think>` ends it, `<think>` begins it.\n\nTASK_COMPLETE: told")}},
+	"inline code in the signal":   {[]string{"TASK_COMPLETE: wrote of ``</think> ` `` and `<think>`"}, []loop.Block{said("TASK_COMPLETE: wrote of ``</think> ` `` and `<think>`")}},
+	"a fenced pair":               {[]string{"Like:\n" + fenced + "xml\n<think>\nx\n</think>\n" + fenced + "\nTASK_COMPLETE: told"}, []loop.Block{said("Like:\n" + fenced + "xml\n<think>\nx\n</think>\n" + fenced + "\nTASK_COMPLETE: told")}},
+	"a fenced pair after signals": {[]string{"TASK_COMPLETE: told\n\n" + fenced + "\n<think>x</think>\n" + fenced}, []loop.Block{said("TASK_COMPLETE: told\n\n" + fenced + "\n<think>x</think>\n" + fenced)}},
+	"a fenced end":                {[]string{"Like:\n~~~~\n" + fenced + "\n</think>\n" + fenced + "\n~~~~\nTASK_COMPLETE: told"}, []loop.Block{said("Like:\n~~~~\n" + fenced + "\n</think>\n" + fenced + "\n~~~~\nTASK_COMPLETE: told")}},
+	"in quotation marks":          {[]string{"It ends with \"</think>\" and begins with '<think>'.\nTASK_COMPLETE: told"}, []loop.Block{said("It ends with \"</think>\" and begins with '<think>'.\nTASK_COMPLETE: told")}},
+	"JSON":                        {[]string{`{"answered": true, "reasoning": "it has <think> and </think>"}`}, []loop.Block{said(`{"answered": true, "reasoning": "it has <think> and </think>"}`)}},
+	"a link":                      {[]string{"see [think](https://a.example)\nTASK_COMPLETE: told"}, []loop.Block{said("see [think](https://a.example)\nTASK_COMPLETE: told")}},
+	"other tags":                  {[]string{"<thinker>a</thinker><think/>"}, []loop.Block{said("<thinker>a</thinker><think/>")}},
+	"after a real thought":        {[]string{"<think>no</think>Use `</think>`.\nTASK_COMPLETE: told"}, []loop.Block{thought("no"), said("Use `</think>`.\nTASK_COMPLETE: told")}},
+
+	// Several blocks.
+	"a thought over two blocks":   {[]string{"<think>a", "b</think>yes"}, []loop.Block{thought("a"), thought("b"), said("yes")}},
+	"closed in the second":        {[]string{"TASK_COMPLETE: no", "b</think>yes"}, []loop.Block{thought("TASK_COMPLETE: no"), thought("b"), said("yes")}},
+	"never closed":                {[]string{"<think>a", "TASK_COMPLETE: no"}, []loop.Block{thought("a"), thought("TASK_COMPLETE: no")}},
+	"a mark over two blocks":      {[]string{"<think>a</th", "ink>yes"}, []loop.Block{thought("a"), said("yes")}},
+	"a fence ends with its block": {[]string{fenced + "\nTASK_COMPLETE: no", "</think>yes\n" + fenced + "\n" + fenced}, []loop.Block{thought(fenced + "\nTASK_COMPLETE: no"), said("yes\n" + fenced + "\n" + fenced)}},
+	"an empty block":              {[]string{"", "a", "<think></think>", "b"}, []loop.Block{said("a"), said("b")}},
 }
 
-// What models think is no part of what they say, whatever marks their servers leave around it.
-func TestWhatIsThoughtIsNotSaid(t *testing.T) {
-	for name, tc := range map[string]struct {
-		why, text, said, thought string
-	}{
-		"none":                            {"most replies", "The answer.", "The answer.", ""},
-		"blank":                           {"nothing is added or taken", "\n", "\n", ""},
-		"DeepSeek":                        {"the usual form", "<think>\nhm\n</think>\n\nThe answer.", "The answer.", "\nhm\n"},
-		"empty thoughts":                  {"Qwen3 without thinking", "<think>\n\n</think>\n\nThe answer.", "The answer.", ""},
-		"without an opening mark":         {"the chat template has written it (vllm#17144)", "hm\nTASK_COMPLETE: no\n</think>\n\nThe answer.", "The answer.", "hm\nTASK_COMPLETE: no\n"},
-		"on one line":                     {"not every model breaks it", "hm</think>The answer.", "The answer.", "hm"},
-		"without a closing mark":          {"the reply was cut", "<think>hm\nTASK_COMPLETE: no", "", "hm\nTASK_COMPLETE: no"},
-		"thinking":                        {"another word", "<thinking>hm</thinking>The answer.", "The answer.", "hm"},
-		"opened think, closed -ing":       {"models mix them up", "<think>hm</thinking>The answer.", "The answer.", "hm"},
-		"thought":                         {"EXAONE", "<thought>\nhm\n</thought>\nThe answer.", "The answer.", "\nhm\n"},
-		"reasoning":                       {"another word", "<reasoning>hm</reasoning>The answer.", "The answer.", "hm"},
-		"a namespace":                     {"Seed", "<seed:think>hm</seed:think>The answer.", "The answer.", "hm"},
-		"capitals":                        {"not every model writes small", "<THINK>hm</THINK>The answer.", "The answer.", "hm"},
-		"attributes":                      {"they change nothing", `<think budget="9">hm</think>The answer.`, "The answer.", "hm"},
-		"Magistral":                       {"in brackets", "[THINK]hm[/THINK]The answer.", "The answer.", "hm"},
-		"Kimi":                            {"in other brackets", "◁think▷hm◁/think▷The answer.", "The answer.", "hm"},
-		"bars":                            {"as special tokens", "<|think|>hm<|/think|>The answer.", "The answer.", "hm"},
-		"Command A":                       {"and the answer has marks too", "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>The answer.<|END_RESPONSE|>", "The answer.", "hm"},
-		"OpenThinker":                     {"and the answer has marks too", "<|begin_of_thought|>hm<|end_of_thought|>\n<|begin_of_solution|>The answer.<|end_of_solution|>", "The answer.", "hm"},
-		"MedGemma":                        {"as unused tokens", "<unused94>thought\nhm<unused95>The answer.", "The answer.", "thought\nhm"},
-		"Gemma 4":                         {"as a channel", "<|channel>thought\nhm<channel|>The answer.", "The answer.", "\nhm"},
-		"Hunyuan":                         {"and the answer has marks too", "<think>hm</think>\n<answer>\nThe answer.\n</answer>", "The answer.", "hm"},
-		"Apriel":                          {"only the answer has a mark", "Here are my steps: hm\n[BEGIN FINAL RESPONSE]\nThe answer.\n[END FINAL RESPONSE]", "The answer.\n", "Here are my steps: hm\n"},
-		"gpt-oss":                         {"channels", "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>The answer.<|return|>", "The answer.", "hm"},
-		"gpt-oss, commentary":             {"is not final", "<|channel|>commentary<|message|>TASK_COMPLETE: no<|end|><|start|>assistant<|channel|>final<|message|>The answer.", "The answer.", "TASK_COMPLETE: no"},
-		"gpt-oss, a header before":        {"is no answer", "hm<|end|><|start|>assistant<|channel|>final<|message|>The answer.", "The answer.", "hm"},
-		"gpt-oss, cut":                    {"nothing was final", "<|channel|>analysis<|message|>TASK_COMPLETE: no", "", "TASK_COMPLETE: no"},
-		"gpt-oss without tokens":          {"the server dropped them", "analysisWe must.\nTASK_COMPLETE: noassistantfinalThe answer.", "The answer.", "analysisWe must.\nTASK_COMPLETE: no"},
-		"gpt-oss without tokens, cut":     {"nothing was final", "analysisWe must.", "", "analysisWe must."},
-		"several":                         {"each is one", "One.<think>a</think>Two.<think>b</think>Three.", "One.|Two.|Three.", "a|b"},
-		"closed twice":                    {"the text between was within", "<think>a</think>b</think>The answer.", "The answer.", "<think>a</think>b"},
-		"other marks within":              {"they are words there", "<think>I write <reasoning>x</reasoning>\nTASK_COMPLETE: no\n</think>The answer.", "The answer.", "I write <reasoning>x</reasoning>\nTASK_COMPLETE: no\n"},
-		"code within":                     {"it may be anything", "<think>```\n</b>\n```\nhm</think>The answer.", "The answer.", "```\n</b>\n```\nhm"},
-		"a fence that thoughts left open": {"it ends with them", "```\nTASK_COMPLETE: no\n</think>\nThe answer.", "The answer.", "```\nTASK_COMPLETE: no\n"},
-		"an answer about marks":           {"it quotes them", "The model writes `<think>` and `</think>`.", "The model writes `<think>` and `</think>`.", ""},
-		"an answer with marks in code":    {"a pair within a fence is shown", "So:\n```\n<think>\nhm\n</think>\nyes\n```\nDone.", "So:\n```\n<think>\nhm\n</think>\nyes\n```\nDone.", ""},
-		"an answer with JSON":             {"strings quote them", `{"open": "<think>", "close": "</think>"}`, `{"open": "<think>", "close": "</think>"}`, ""},
-		"an answer about channels":        {"it quotes them", "It writes `<|message|>` first.", "It writes `<|message|>` first.", ""},
-		"another tag":                     {"it is none of thoughts", "<thinker>x</thinker> [think]", "<thinker>x</thinker> [think]", ""},
-		"an analysis":                     {"a word of an answer", "analysis of it: fine", "analysis of it: fine", ""},
-		"an assistant's final word":       {"words of an answer", "the assistant final exam", "the assistant final exam", ""},
-	} {
+func TestThoughtsAreSplitFromText(t *testing.T) {
+	for name, c := range splits {
 		t.Run(name, func(t *testing.T) {
-			s, th := said(SplitThoughts(tc.text)[0])
-			if s != tc.said || th != tc.thought {
-				t.Errorf("said %q, thought %q; want %q and %q: %s", s, th, tc.said, tc.thought, tc.why)
+			if got := splitTexts(c.in...); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%q\ngot  %+v\nwant %+v", c.in, got, c.want)
 			}
 		})
 	}
 }
 
-// A server may begin a new text within thoughts.
-func TestThoughtsThatEndInALaterTextAreThoughtsFromTheFirstOn(t *testing.T) {
-	got := SplitThoughts("hm\nTASK_COMPLETE: no", "still</think>The answer.", "More.")
-	for i, want := range [][2]string{{"", "hm\nTASK_COMPLETE: no"}, {"The answer.", "still"}, {"More.", ""}} {
-		if s, th := said(got[i]); s != want[0] || th != want[1] {
-			t.Errorf("text %d: said %q, thought %q; want %q", i, s, th, want)
+func splitTexts(texts ...string) []loop.Block {
+	var in, out []loop.Block
+	for _, text := range texts {
+		in = append(in, said(text))
+	}
+	for _, split := range SplitThoughts(in) {
+		out = append(out, split...)
+	}
+	return out
+}
+
+func TestBlocksWithoutMarksAreKeptAsTheyAre(t *testing.T) {
+	in := []loop.Block{{Kind: loop.BlockReasoning, Text: "<think>a", Opaque: "s"}, {Kind: loop.BlockText, Text: "</b>", Opaque: "t"},
+		{Kind: loop.BlockReasoning, Opaque: "u"}, {Kind: loop.BlockRefusal, Text: "</think>"}, {Kind: loop.BlockText, Text: "\nb", Opaque: "v"}}
+	for i, got := range SplitThoughts(in) {
+		if !reflect.DeepEqual(got, in[i:i+1]) {
+			t.Errorf("%+v became %+v", in[i], got)
 		}
 	}
 }
 
-// However often a reply goes in and out of thoughts, it has a bounded number of blocks, and the rest of it is thought.
-func TestAReplyOfManyThoughtsHasABoundedNumberOfBlocks(t *testing.T) {
-	for name, text := range map[string]string{
-		"marks":    strings.Repeat("<think>a</think>b", 10_000) + "TASK_COMPLETE: no",
-		"channels": strings.Repeat("<|channel|>analysis<|message|>a<|channel|>final<|message|>b", 10_000) + "TASK_COMPLETE: no",
-	} {
-		blocks := SplitThoughts(text)[0]
-		if s, _ := said(blocks); len(blocks) > maxPieces+1 || strings.Contains(s, "TASK_COMPLETE") {
-			t.Errorf("%s: %d blocks", name, len(blocks))
+// pairs are marks as models write them, those that open first.
+var pairs = [][2]string{{"<think>", "</think>"}, {"<thinking>", "</thinking>"}, {"[THINK]", "[/THINK]"}, {"◁think▷", "◁/think▷"},
+	{"<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"}, {"<|channel>thought\n", "<channel|>"}}
+
+// words are what thoughts and answers are made of here. SECRET stands in thoughts alone.
+var words = []string{"word ", "\n", "\n\n", "`code` ", "it`s ", "\n" + fenced + "\nx\n" + fenced + "\n", "\nTASK_COMPLETE: ", "\nNEED_INPUT: ", "\n- ", "\n> ", "**", "<b>", "`</think>` "}
+
+func TestNoThoughtEverBecomesText(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	prose := func(secret string) string {
+		var b strings.Builder
+		for range random.IntN(12) {
+			b.WriteString(words[random.IntN(len(words))] + secret)
+		}
+		return b.String()
+	}
+	for range 20000 {
+		pair := pairs[random.IntN(len(pairs))]
+		reply, answer := "", "yes\n"+prose("")
+		if random.IntN(2) == 0 {
+			reply = pair[0]
+		}
+		reply += prose("SECRET") + "\n" + pair[1]
+		at := random.IntN(2) * len(reply)
+		for range random.IntN(3) {
+			reply += "\nyes\n\n" + pair[0] + prose("SECRET") + "\n" + pair[1]
+		}
+		for _, b := range splitTexts(reply[:at], reply[at:]+"\n"+answer) {
+			if b.Kind == loop.BlockText && strings.Contains(b.Text, "SECRET") {
+				t.Fatalf("text %q\nof %q", b.Text, reply+"\n"+answer)
+			}
 		}
 	}
 }
 
-// Nothing between a pair of marks is said, whatever stands around it and between; and nothing but marks gets lost.
-func FuzzThoughts(f *testing.F) {
-	for _, seed := range [][2]string{{"", "hm"}, {"a\n", "```\nx"}, {"`", "`"}, {"</think>", "<think>"}, {"```\n", "\n```"}, {"<|channel|>final<|message|>", "<|end|>"}} {
-		f.Add(seed[0], seed[1], "The answer.")
+func FuzzSplitThoughts(f *testing.F) {
+	for _, c := range splits {
+		f.Add(c.in[0], strings.Join(c.in[1:], ""))
 	}
-	f.Fuzz(func(t *testing.T, before, within, after string) {
-		const secret = "\nTASK_COMPLETE: it was only thought\n"
-		if strings.Contains(before+within+after, "TASK_COMPLETE") {
-			return
-		}
-		for _, text := range []string{within + secret + "\n</think>\n" + after, "<think>" + within + secret + "\n</think>\n" + after} {
-			if strings.Contains(text, "<|message|>") || strings.HasPrefix(after, "</") {
-				continue // other rules hold there
+	f.Fuzz(func(t *testing.T, first, second string) {
+		in := []loop.Block{said(first), said(second)}
+		whole, at := first+second, 0
+		for i, split := range SplitThoughts(in) {
+			for _, b := range split {
+				// Every piece is one of the reply's, in order: nothing is made up, moved or said twice.
+				n := strings.Index(whole[at:], b.Text)
+				if n < 0 || b.Text == "" {
+					t.Fatalf("%q of block %d is not in %q after byte %d", b.Text, i, whole, at)
+				}
+				at += n + len(b.Text)
 			}
-			if s, _ := said(SplitThoughts(before, text)[1]); strings.Contains(s, secret) {
-				t.Errorf("%q is said: %q", text, s)
+		}
+		if !strings.ContainsAny(whole, "<[◁") && !strings.Contains(whole, "assistantfinal") && strippedChannel(whole) == 0 {
+			for i, split := range SplitThoughts(in) {
+				if in[i].Text != "" && !reflect.DeepEqual(split, in[i:i+1]) {
+					t.Fatalf("%q has no mark and became %+v", in[i].Text, split)
+				}
 			}
-		}
-		text := before + within + after
-		var n int
-		for _, b := range SplitThoughts(text)[0] {
-			n += len(b.Text)
-		}
-		if n > len(text) {
-			t.Errorf("%d bytes of %d", n, len(text))
 		}
 	})
 }
 
-func BenchmarkSplitThoughts(b *testing.B) {
-	for name, text := range map[string]string{
-		"text": strings.Repeat("The quick brown fox jumps over the lazy dog.\n", 1<<16), "tags": strings.Repeat("<b>bold</b> ", 1<<18),
-		"marks": strings.Repeat("<think>a</think>b", 1<<17), "fences": strings.Repeat("```\n<think>\n```\n", 1<<17), "closed": strings.Repeat("</think>", 1<<19),
+func TestTheWorstReplyIsSplitInItsTime(t *testing.T) {
+	const size = 4 << 20
+	for name, unit := range map[string]string{
+		"open": "<think>", "closed": "a</think>", "pairs": "<think>a</think>b\n", "unfinished": "<think a", "channels": "<|channel|>analysis a",
+		"code": "` `` <think>", "fences": fenced + "x\n</think>\n", "quoted": "`</think>` ", "signals": "TASK_COMPLETE:<think>\"</think>\"\n",
+		"indented": "        <think>", "links": "[think](", "starts": "<|start|>assistant ", "tags": "<a",
 	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				SplitThoughts(text)
-			}
-		})
+		begun := time.Now()
+		got := splitTexts(strings.Repeat(unit, size/len(unit)))
+		if took := time.Since(begun); took > 20*time.Second || len(got) > 2*maxThoughts {
+			t.Errorf("%s: %v, %d blocks", name, took, len(got))
+		}
 	}
 }

@@ -76,6 +76,7 @@ func New(cfg model.Config) (loop.Model, error) {
 func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n int)) (*loop.Reply, error) {
 	ctx, count, stop := model.BeginCall(ctx, c.cfg, onBytes)
 	defer stop()
+	req = model.UniqueCallIDs(req)
 	params := toParams(c.cfg, req)
 	if c.unsampled.Load() {
 		withoutSampling(&params)

@@ -21,11 +21,16 @@ func events(evs ...string) http.HandlerFunc {
 
 func writeEvents(w http.ResponseWriter, evs ...string) {
 	for _, e := range evs {
-		var typed struct{ Type string }
-		_ = json.Unmarshal([]byte(e), &typed)
-		_, _ = io.WriteString(w, "event: "+typed.Type+"\ndata: "+e+"\n\n")
+		_, _ = io.WriteString(w, onWire(e))
 	}
 	_ = http.NewResponseController(w).Flush()
+}
+
+// onWire is an event with its name.
+func onWire(e string) string {
+	var typed struct{ Type string }
+	_ = json.Unmarshal([]byte(e), &typed)
+	return "event: " + typed.Type + "\ndata: " + e + "\n\n"
 }
 
 func apiError(kind, message string) string {

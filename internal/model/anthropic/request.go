@@ -22,7 +22,7 @@ func toParams(cfg model.Config, req *loop.Request) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{
 		Model:         cfg.Model,
 		MaxTokens:     maxTokens(req.MaxOutputTokens, cfg.Parameters.MaxOutputTokens),
-		Messages:      toMessages(model.UniqueCallIDs(req.Messages)),
+		Messages:      toMessages(req.Messages),
 		Tools:         toTools(req.Tools),
 		StopSequences: cfg.Parameters.StopSequences,
 	}

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -37,30 +38,51 @@ type usage struct {
 	input, cacheRead, cacheWrite, output int64
 }
 
-// merge takes a later report. They are running totals, and some servers repeat a count only where it changed. Some compatible
-// servers tell the input whole in one report, and split into its kinds in another: that is one input, not two.
+// counts are those of a report. raw is all of it: some servers tell only what was written to which cache.
+func counts(input, cacheRead, cacheWrite, output int64, raw string) usage {
+	var written struct {
+		By struct {
+			Short int64 `json:"ephemeral_5m_input_tokens"`
+			Long  int64 `json:"ephemeral_1h_input_tokens"`
+		} `json:"cache_creation"`
+	}
+	_ = json.Unmarshal([]byte(raw), &written)
+	return usage{
+		input: count(input), cacheRead: count(cacheRead), output: count(output),
+		cacheWrite: max(count(cacheWrite), count(written.By.Short)+count(written.By.Long)),
+	}
+}
+
+// count is a number of tokens that can be added up, whatever the server says.
+func count(n int64) int64 { return min(max(n, 0), 1<<40) }
+
+func messageUsage(u sdk.Usage) usage {
+	return counts(u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokens, u.RawJSON())
+}
+
+func (u usage) cached() int64   { return u.cacheRead + u.cacheWrite }
+func (u usage) allInput() int64 { return u.input + u.cached() }
+
+// merge takes a later report. They are running totals, and some servers repeat a count only where it changed. Others tell the input
+// as a whole at first and its kinds later, or the other way round: added up, it would count twice.
 func (u *usage) merge(o usage) {
 	u.output = max(u.output, o.output)
-	whole, cached := u.input+u.cached(), o.cached()
+	splits := o.input > 0 && o.cached() > 0 && (u.cached() == 0 || o.allInput() >= u.allInput())
+	allCached := o.input == 0 && u.cached() == 0 && o.cached() == u.input
+	whole := o.cached() == 0 && u.input > 0 && u.cached() > 0 && o.input >= u.allInput()
 	switch {
-	case u.cached() == 0 && cached > 0:
-		u.cacheRead, u.cacheWrite = o.cacheRead, o.cacheWrite
-		if o.input > 0 || cached <= whole { // else this is what the first report left out
-			u.input = max(whole, o.input+cached) - cached
-		}
-	case cached == 0 && o.input >= whole:
+	case splits || allCached:
+		u.input, u.cacheRead, u.cacheWrite = o.input, o.cacheRead, o.cacheWrite
+	case whole:
 		u.input = o.input - u.cached()
 	default:
 		u.input, u.cacheRead, u.cacheWrite = max(u.input, o.input), max(u.cacheRead, o.cacheRead), max(u.cacheWrite, o.cacheWrite)
 	}
 }
 
-// cached is the input that went through the cache.
-func (u usage) cached() int64 { return u.cacheRead + u.cacheWrite }
-
 // normalised is the usage as it is billed: the API gives no total.
 func (u usage) normalised() loop.Usage {
-	in := u.input + u.cacheRead + u.cacheWrite
+	in := u.allInput()
 	return loop.Usage{
 		InputTokens: in, OutputTokens: u.output, CachedInputTokens: u.cacheRead, TotalTokens: in + u.output,
 	}
@@ -70,10 +92,7 @@ func (u usage) normalised() loop.Usage {
 func toReply(m *sdk.Message) *loop.Reply {
 	a := assembly{
 		id: m.ID, model: m.Model, stop: m.StopReason, refusal: m.StopDetails.Explanation, counted: true,
-		usage: usage{
-			input: m.Usage.InputTokens, output: m.Usage.OutputTokens,
-			cacheRead: m.Usage.CacheReadInputTokens, cacheWrite: m.Usage.CacheCreationInputTokens,
-		},
+		usage: messageUsage(m.Usage),
 	}
 	for _, b := range m.Content {
 		p := &part{
@@ -107,22 +126,18 @@ type assembly struct {
 // reply builds what arrived. A call that is not complete is left out of a reply that is not.
 func (a *assembly) reply(complete bool) *loop.Reply {
 	r := &loop.Reply{Model: a.model, Usage: a.usage.normalised()}
+	blocks := make([]loop.Block, len(a.parts))
+	for i, p := range a.parts {
+		blocks[i] = p.block()
+	}
 	var places []int
-	said := a.texts()
-	for _, p := range a.parts {
-		if p.kind == "tool_use" {
-			if complete || p.closed {
-				r.ToolCalls = append(r.ToolCalls, loop.ToolCall{ID: p.id, Name: p.name, Arguments: p.arguments()})
-				places = append(places, len(r.Blocks))
-			}
-			continue
-		}
-		if p.kind == "text" {
-			r.Blocks, said = append(r.Blocks, said[0]...), said[1:]
-			continue
-		}
-		if b, ok := p.block(); ok {
-			r.Blocks = append(r.Blocks, b)
+	for i, split := range model.SplitThoughts(blocks) {
+		switch p := a.parts[i]; {
+		case p.kind != "tool_use":
+			r.Blocks = append(r.Blocks, split...)
+		case complete || p.closed:
+			r.ToolCalls = append(r.ToolCalls, loop.ToolCall{ID: p.id, Name: p.name, Arguments: p.arguments()})
+			places = append(places, len(r.Blocks))
 		}
 	}
 	if a.refusal != "" {
@@ -143,32 +158,21 @@ func (a *assembly) reply(complete bool) *loop.Reply {
 	return r
 }
 
-// texts are the blocks of each text: compatible servers leave thoughts in there.
-func (a *assembly) texts() [][]loop.Block {
-	var all []string
-	for _, p := range a.parts {
-		if p.kind == "text" {
-			all = append(all, p.text.String())
-		}
-	}
-	return model.SplitThoughts(all...)
-}
-
-// block converts everything but calls and texts. What has no text and nothing to send back is left out, and so are the blocks of
-// tools that run at the provider: none is ever asked for.
-func (p *part) block() (loop.Block, bool) {
+// block converts everything but calls. What has no text and nothing to send back is empty, and so are the blocks of tools that
+// run at the provider: none is ever asked for.
+func (p *part) block() loop.Block {
 	text := p.text.String()
-	switch p.kind {
-	case typeThinking:
-		b := loop.Block{Kind: loop.BlockReasoning, Text: text}
-		if p.signature != "" {
-			b.Opaque = encodeMark(blockMark{Type: typeThinking, Signature: p.signature, Bytes: len(text)})
-		}
-		return b, text != "" || b.Opaque != ""
-	case typeRedacted:
-		return loop.Block{Kind: loop.BlockReasoning, Opaque: encodeMark(blockMark{Type: typeRedacted, Data: p.data})}, p.data != ""
+	switch {
+	case p.kind == "text":
+		return loop.Block{Kind: loop.BlockText, Text: text}
+	case p.kind == typeThinking && p.signature != "":
+		return loop.Block{Kind: loop.BlockReasoning, Text: text, Opaque: encodeMark(blockMark{Type: typeThinking, Signature: p.signature, Bytes: len(text)})}
+	case p.kind == typeThinking:
+		return loop.Block{Kind: loop.BlockReasoning, Text: text}
+	case p.kind == typeRedacted && p.data != "":
+		return loop.Block{Kind: loop.BlockReasoning, Opaque: encodeMark(blockMark{Type: typeRedacted, Data: p.data})}
 	}
-	return loop.Block{}, false
+	return loop.Block{}
 }
 
 // estimateRest is for a reply whose output was not counted at its end, because it broke off or the server does not: what was

@@ -7,6 +7,8 @@ import (
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
 )
 
 // decodeEvent reads one event. Some compatible servers leave out its name, which its data holds too, so the SDK's own stream
@@ -17,7 +19,7 @@ func decodeEvent(resp *http.Response, raw ssestream.Event) (sdk.MessageStreamEve
 	switch {
 	case raw.Type == "error":
 		return ev, apiErrorOf(resp, data)
-	case raw.Type == "ping", len(data) == 0, raw.Type == "" && data[0] != '{':
+	case model.Heartbeat(raw.Type, data), raw.Type == "" && data[0] != '{':
 		return ev, nil
 	}
 	if err := json.Unmarshal(data, &ev); err != nil {
@@ -67,10 +69,7 @@ func (s *stream) apply(ev sdk.MessageStreamEventUnion) int {
 
 func (s *stream) start(m sdk.Message) {
 	s.id, s.model = m.ID, m.Model
-	s.usage.merge(usage{
-		input: m.Usage.InputTokens, output: m.Usage.OutputTokens,
-		cacheRead: m.Usage.CacheReadInputTokens, cacheWrite: m.Usage.CacheCreationInputTokens,
-	})
+	s.usage.merge(messageUsage(m.Usage))
 }
 
 // startBlock opens a block. Compatible servers put the first piece, or all of it, in here.
@@ -131,11 +130,9 @@ func (s *stream) finish(ev sdk.MessageStreamEventUnion) {
 	if ev.Delta.StopDetails.Explanation != "" {
 		s.refusal = ev.Delta.StopDetails.Explanation
 	}
-	s.usage.merge(usage{
-		input: ev.Usage.InputTokens, output: ev.Usage.OutputTokens,
-		cacheRead: ev.Usage.CacheReadInputTokens, cacheWrite: ev.Usage.CacheCreationInputTokens,
-	})
-	s.counted = s.counted || ev.Usage.OutputTokens > 0
+	u := ev.Usage
+	s.usage.merge(counts(u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokens, u.RawJSON()))
+	s.counted = s.counted || u.OutputTokens > 0
 }
 
 // complete tells whether the reply is whole: some compatible servers give a stop reason and never message_stop.

@@ -227,3 +227,15 @@ func TestReplyGoesBackAsItCame(t *testing.T) {
 		{"type":"thinking","thinking":"","signature":"S0"},{"type":"tool_use","id":"t1","name":"f","input":{"a":1}},
 		{"type":"thinking","thinking":"more","signature":"S2"},{"type":"tool_use","id":"t2","name":"g","input":{}}]}]`)
 }
+
+func TestHeartbeatsArePassedOver(t *testing.T) {
+	for form, wire := range map[string]func(string) string{"named events": onWire, "bare data": func(e string) string { return "data: " + e + "\n\n" }} {
+		t.Run(form, func(t *testing.T) {
+			var evs []string
+			for _, e := range hello {
+				evs = append(evs, wire(e))
+			}
+			modeltest.Heartbeats(t, evs, New)
+		})
+	}
+}

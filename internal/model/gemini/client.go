@@ -113,7 +113,8 @@ func wrap(cfg model.Config, host string) *http.Client {
 func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n int)) (*loop.Reply, error) {
 	ctx, count, stop := model.BeginCall(ctx, c.cfg, onBytes)
 	defer stop()
-	contents, config := toContents(model.UniqueCallIDs(req.Messages)), toConfig(c.cfg, req)
+	req = model.UniqueCallIDs(req)
+	contents, config := toContents(req.Messages), toConfig(c.cfg, req)
 	history := model.HistoryTools(req.Messages)
 	if c.declares.Load() {
 		declare(config, history)

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -23,6 +24,10 @@ type blockMark struct {
 	Signed []signed `json:"signed,omitempty"`
 	// Note: the block is ours, not the model's, and goes back as text so that the model reads it.
 	Note bool `json:"note,omitempty"`
+	// Whole is the text that was signed, where thoughts were taken out of it. It goes back in place of the block's own.
+	Whole string `json:"whole,omitempty"`
+	// Within: the block is a part of such a text.
+	Within bool `json:"within,omitempty"`
 }
 
 // callMark is what a call needs beside its name and arguments.
@@ -56,9 +61,9 @@ func markOf(b loop.Block) blockMark {
 	if !decodeMark(b.Opaque, &m) {
 		return blockMark{}
 	}
-	end := 0
+	end, text := 0, cmp.Or(m.Whole, b.Text)
 	for _, s := range m.Signed {
-		if s.From < end || s.To <= s.From || s.To > len(b.Text) {
+		if s.From < end || s.To <= s.From || s.To > len(text) {
 			return blockMark{Note: m.Note}
 		}
 		end = s.To

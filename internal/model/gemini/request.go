@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strings"
@@ -136,7 +137,11 @@ func callPlace(c loop.ToolCall, atEnd int) int {
 // more, and they cost input.
 func blockParts(b loop.Block) []*genai.Part {
 	m := markOf(b)
-	thought := b.Kind == loop.BlockReasoning && !m.Note
+	if m.Within {
+		return nil
+	}
+	thought := b.Kind == loop.BlockReasoning && !m.Note && m.Whole == ""
+	whole := cmp.Or(m.Whole, b.Text)
 	var out []*genai.Part
 	plain := func(text string) {
 		if !thought && strings.TrimSpace(text) != "" {
@@ -145,11 +150,11 @@ func blockParts(b loop.Block) []*genai.Part {
 	}
 	end := 0
 	for _, s := range m.Signed {
-		plain(b.Text[end:s.From])
-		out = append(out, &genai.Part{Text: b.Text[s.From:s.To], Thought: thought, ThoughtSignature: s.Signature})
+		plain(whole[end:s.From])
+		out = append(out, &genai.Part{Text: whole[s.From:s.To], Thought: thought, ThoughtSignature: s.Signature})
 		end = s.To
 	}
-	plain(b.Text[end:])
+	plain(whole[end:])
 	return out
 }
 

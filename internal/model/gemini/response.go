@@ -102,8 +102,8 @@ type pendingCall struct {
 }
 
 // toCalls gives ids to calls that have none, or one that was there before in the same reply, and marks what is to go back
-// with each. blocks is the number of blocks in the reply.
-func toCalls(pending []pendingCall, responseID string, blocks int) []loop.ToolCall {
+// with each. places tells where each of the stream's blocks begins in the reply, which has so many blocks.
+func toCalls(pending []pendingCall, responseID string, places []int, blocks int) []loop.ToolCall {
 	if responseID == "" {
 		responseID = "call"
 	}
@@ -111,8 +111,8 @@ func toCalls(pending []pendingCall, responseID string, blocks int) []loop.ToolCa
 	seen := map[string]bool{}
 	for i, p := range pending {
 		m := callMark{Signature: p.signature}
-		if p.after < blocks {
-			m.After = &p.after
+		if after := places[p.after]; after < blocks {
+			m.After = &after
 		}
 		for n := i; p.id == "" || seen[p.id]; n++ {
 			p.id, m.Made = fmt.Sprintf("%s_%d", responseID, n), true

@@ -123,50 +123,55 @@ func (b *block) sign(from int, signature []byte) {
 // complete tells whether the reply is whole.
 func (s *stream) complete() bool { return s.finish != "" }
 
-// split gives the blocks of the reply, and the calls with their places among them: models that are served by others leave thoughts
-// in their text. A text that is split has lost its signatures, which are of the whole.
-func (s *stream) split() (out []loop.Block, calls []pendingCall) {
-	var texts []string
-	for _, b := range s.blocks {
-		if b.kind == loop.BlockText {
-			texts = append(texts, string(b.text))
-		}
-	}
-	said, places := model.SplitThoughts(texts...), make([]int, 0, len(s.blocks)+1)
-	for _, b := range s.blocks {
-		places = append(places, len(out))
-		pieces := []loop.Block{{Kind: b.kind, Text: string(b.text)}}
-		if b.kind == loop.BlockText {
-			pieces, said = said[0], said[1:]
-		}
-		if len(pieces) == 1 && pieces[0].Text == string(b.text) && len(b.mark.Signed) > 0 {
-			pieces[0].Opaque = encodeMark(b.mark)
-		}
-		out = append(out, pieces...)
-	}
-	places = append(places, len(out))
-	calls = slices.Clone(s.calls)
-	for i := range calls {
-		calls[i].after = places[calls[i].after]
-	}
-	return out, calls
-}
-
 // reply builds what arrived. The calls of a chunk are always whole.
 func (s *stream) reply() *loop.Reply {
 	r := &loop.Reply{Usage: s.usage, Model: s.model, RequestID: s.id}
-	blocks, pending := s.split()
-	r.Blocks = blocks
+	places := s.split(r)
+	calls := func() []loop.ToolCall { return toCalls(s.calls, s.id, places, len(r.Blocks)) }
 	if !s.complete() {
-		r.ToolCalls = toCalls(pending, s.id, len(r.Blocks))
+		r.ToolCalls = calls()
 		r.Usage = estimateRest(s.usage, s.bytes)
 		return r
 	}
 	if note, ok := discarded[s.finish]; ok {
 		r.Blocks = append(r.Blocks, loop.Block{Kind: loop.BlockReasoning, Text: note, Opaque: encodeMark(blockMark{Note: true})})
 	} else {
-		r.ToolCalls = toCalls(pending, s.id, len(r.Blocks))
+		r.ToolCalls = calls()
 	}
 	r.Finish = finishReason(s.finish, len(r.ToolCalls) > 0)
 	return r
+}
+
+// split puts the blocks into r, thoughts apart from text, and returns how many of them came before each of the stream's blocks, and
+// before its end. A block that is signed goes back as it came.
+func (s *stream) split(r *loop.Reply) (places []int) {
+	blocks := make([]loop.Block, len(s.blocks))
+	for i, b := range s.blocks {
+		blocks[i] = loop.Block{Kind: b.kind, Text: string(b.text)}
+		if len(b.mark.Signed) > 0 {
+			blocks[i].Opaque = encodeMark(b.mark)
+		}
+	}
+	for i, split := range model.SplitThoughts(blocks) {
+		places = append(places, len(r.Blocks))
+		if m := s.blocks[i].mark; len(m.Signed) > 0 && !slices.Contains(split, blocks[i]) {
+			split = asItCame(split, blocks[i].Text, m)
+		}
+		r.Blocks = append(r.Blocks, split...)
+	}
+	return append(places, len(r.Blocks))
+}
+
+// asItCame marks what a signed block was split into, so that the whole goes back in the place of its first text.
+func asItCame(split []loop.Block, whole string, m blockMark) []loop.Block {
+	m.Whole = whole
+	at := slices.IndexFunc(split, func(b loop.Block) bool { return b.Kind == loop.BlockText })
+	if at < 0 {
+		return append(split, loop.Block{Kind: loop.BlockReasoning, Opaque: encodeMark(m)})
+	}
+	for i := range split {
+		split[i].Opaque = encodeMark(blockMark{Within: true})
+	}
+	split[at].Opaque = encodeMark(m)
+	return split
 }

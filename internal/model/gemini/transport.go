@@ -10,6 +10,8 @@ import (
 	"net/http"
 
 	"google.golang.org/genai"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
 )
 
 // keyHeader carries the API key.
@@ -93,7 +95,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 // dataLines passes on what the SDK understands of a stream of events: the lines with data, a JSON object (an error without
 // the frame of an event), and the one empty line after either. At all else that the format allows, such as comments and the
-// names of events, it would break off.
+// names of events, and at a heartbeat, it would break off.
 type dataLines struct {
 	body io.Closer
 	in   *bufio.Reader
@@ -103,6 +105,7 @@ type dataLines struct {
 	within, keep bool
 	// event: what was passed on is not closed by an empty line yet. object: it is JSON, whose further lines belong to it.
 	event, object bool
+	name          string // of the event
 }
 
 // Read reads what is passed on. A long line comes in pieces.
@@ -133,13 +136,16 @@ func (d *dataLines) begin(line []byte) {
 	switch {
 	case len(bytes.TrimRight(line, "\r\n")) == 0:
 		d.keep = d.event
-		d.event, d.object = false, false
+		d.event, d.object, d.name = false, false, ""
 		return
 	case line[0] == '{':
 		d.object = true
 	}
-	data, is := bytes.CutPrefix(line, []byte("data:"))
-	d.keep = d.object || is && len(bytes.TrimSpace(data)) > 0 // empty data is a heartbeat
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	if string(field) == "event" {
+		d.name = string(bytes.TrimSpace(value))
+	}
+	d.keep = d.object || string(field) == "data" && !model.Heartbeat(d.name, value)
 	d.event = d.event || d.keep
 }
 

@@ -24,6 +24,8 @@ func TestOnlyDataOfEventsIsPassedOn(t *testing.T) {
 		"an end without an empty line":       {"data: 1\n\n: ping\ndata: 2", "data: 1\n\ndata: 2"},
 		"a long line in pieces":              {": " + long + "\ndata: " + long + "\n\n", "data: " + long + "\n\n"},
 		"an error over several lines":        {"{\n  \"error\": {}\n}\n\n  x\n\ndata: 1\n\n", "{\n  \"error\": {}\n}\n\ndata: 1\n\n"},
+		"heartbeats":                         {"data:\n\ndata: \r\n\r\ndata: 1\n\ndata: null\n\nevent: ping\ndata: x\n\ndata: 2\n\n", "data: 1\n\ndata: 2\n\n"},
+		"a heartbeat in an event":            {"data:\ndata: 1\ndata: \n\n", "data: 1\n\n"},
 		"nothing":                            {"", ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -60,4 +62,12 @@ func TestErrorBodyOfAnEventStreamIsReadWhole(t *testing.T) {
 	if e := modeltest.WantModelError(t, err); e.Cause != loop.CauseContextWindowExceeded {
 		t.Errorf("got %+v", e)
 	}
+}
+
+func TestHeartbeatsArePassedOver(t *testing.T) {
+	var evs []string
+	for _, c := range hello {
+		evs = append(evs, "data: "+c+"\n\n")
+	}
+	modeltest.Heartbeats(t, evs, New)
 }

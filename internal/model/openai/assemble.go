@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
@@ -18,6 +19,7 @@ type delta struct {
 // fragment is a piece of one tool call.
 type fragment struct {
 	index                  int64
+	unindexed              bool // it came without an index, so this is its place among its neighbours
 	id, name, args, opaque string
 }
 
@@ -86,20 +88,20 @@ func (a *assembler) write(kind loop.BlockKind, text string) {
 }
 
 func (a *assembler) addCall(f fragment) {
-	c := a.latest[f.index]
-	if c != nil && f.id != "" && f.id == c.id && f.name == c.name && f.args == c.args.String() && json.Valid([]byte(f.args)) {
-		return // some servers end with the whole call once more
-	}
+	c := a.callOf(f)
 	if c == nil || beginsNext(c, f) {
 		c = &call{}
-		a.latest[f.index] = c
 		a.calls = append(a.calls, c)
+	}
+	a.latest[f.index] = c
+	if repeats(c, f) {
+		return
 	}
 	if c.id == "" {
 		c.id = f.id
 	}
-	// Some servers repeat the name in every fragment; others cut it in pieces before the arguments begin.
-	if f.name != c.name && c.args.Len() == 0 {
+	// Some servers repeat the name in every fragment; others cut it in pieces before the arguments begin, or send it after them.
+	if f.name != c.name && (c.args.Len() == 0 || c.name == "") {
 		c.name += f.name
 	}
 	if f.opaque != "" {
@@ -112,18 +114,44 @@ func (a *assembler) addCall(f fragment) {
 	c.args.WriteString(f.args)
 }
 
-// beginsNext tells whether a fragment is another call, though its index was used: some servers send every call as index 0.
-// One without a name goes on with the call, whatever its id: other servers make up an id for every fragment.
+// callOf is the call that a fragment may go on with, nil for none: the latest of its index, or that of its id where it came without an
+// index. Some servers send arguments alone under another index than the call that they belong to.
+func (a *assembler) callOf(f fragment) *call {
+	if f.unindexed && f.id != "" {
+		for _, c := range slices.Backward(a.calls) {
+			if c.id == f.id {
+				return c
+			}
+		}
+	}
+	c := a.latest[f.index]
+	if c == nil && f.id == "" && f.name == "" && len(a.calls) > 0 {
+		return a.calls[len(a.calls)-1]
+	}
+	return c
+}
+
+// beginsNext tells whether a fragment is another call, though its index was used: some servers send every call as index 0, some
+// under one id too. One without a name goes on with the call, whatever its id: other servers make up an id for every fragment.
 func beginsNext(c *call, f fragment) bool {
+	args := c.args.String()
 	switch {
-	case f.name == "":
+	case f.name == "" || c.name == "":
 		return false
 	case f.id != "" && c.id != "" && f.id != c.id:
 		return true
-	case f.id != "" && c.id != "" && (c.args.String() == "{}" || f.name == c.name && !strings.HasPrefix(f.args, "{")):
-		return false // others repeat id and name in every fragment, and some give all calls one id
+	case args == "":
+		return f.id != "" && c.id != "" && f.name != c.name && f.args != "" // else it is a piece of the name
+	case f.id != "" && f.name == c.name && (args == "{}" || f.args == ""):
+		return false
 	}
-	return c.args.Len() > 0 && json.Valid([]byte(c.args.String()))
+	return json.Valid([]byte(args)) && !repeats(c, f)
+}
+
+// repeats tells whether a fragment is a whole call that is there already: some servers close a stream of fragments with it.
+func repeats(c *call, f fragment) bool {
+	args := c.args.String()
+	return f.id != "" && f.id == c.id && f.name == c.name && f.args == args && args != "" && json.Valid([]byte(args))
 }
 
 // reply is what was put together so far. With whole false it broke off: its tool calls are left out, because a call whose
@@ -131,13 +159,9 @@ func beginsNext(c *call, f fragment) bool {
 func (a *assembler) reply(whole bool) *loop.Reply {
 	r := &loop.Reply{Usage: a.usage, RequestID: a.id, Model: a.model}
 	for _, kind := range a.order {
-		text := a.text[kind].String()
-		if kind == loop.BlockText {
-			r.Blocks = append(r.Blocks, model.SplitThoughts(text)[0]...)
-			continue
-		}
-		r.Blocks = append(r.Blocks, loop.Block{Kind: kind, Text: text})
+		r.Blocks = append(r.Blocks, loop.Block{Kind: kind, Text: a.text[kind].String()})
 	}
+	r.Blocks = slices.Concat(model.SplitThoughts(r.Blocks)...)
 	if !whole {
 		return r
 	}

@@ -138,6 +138,7 @@ func catchStatus(req *http.Request, next option.MiddlewareNext) (*http.Response,
 func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n int)) (*loop.Reply, error) {
 	ctx, count, end := model.BeginCall(ctx, c.cfg, onBytes)
 	defer end()
+	req = model.UniqueCallIDs(req)
 	sent := model.OutputCap(req.MaxOutputTokens, c.cfg.Parameters.MaxOutputTokens)
 	resp, err := c.send(ctx, req, sent) //nolint:bodyclose // closeBody closes it
 	if status := (*statusError)(nil); errors.As(err, &status) && status.api.usedUp() {

@@ -161,12 +161,16 @@ func TestTheEndOfABodyIsNotWaitedForLong(t *testing.T) {
 func TestAStreamThatStaysOpenAfterItsReplyIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body, server := io.Pipe()
-		start := time.Now()
+		start, left := time.Now(), make(chan struct{})
 		go func() {
+			defer close(left)
 			time.Sleep(time.Hour) // before its end a reply may take its time
 			_, _ = io.WriteString(server, chunk(`{"content":"hello"}`, "stop"))
 			time.Sleep(finishWait - 1)
 			_, _ = io.WriteString(server, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}\n\n")
+			for err := error(nil); err == nil; time.Sleep(time.Second) { // a heartbeat is no event
+				_, err = io.WriteString(server, "data:\n\n")
+			}
 		}()
 		f := &http.Client{Transport: roundTrip(func(*http.Request) *http.Response {
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}
@@ -182,6 +186,7 @@ func TestAStreamThatStaysOpenAfterItsReplyIsLeft(t *testing.T) {
 		if waited := time.Since(start); waited != time.Hour+2*finishWait-1 {
 			t.Errorf("waited %v", waited)
 		}
+		<-left
 	})
 }
 

@@ -103,7 +103,7 @@ func toMessages(f features, req *loop.Request) []sdk.ChatCompletionMessageParamU
 	if req.System != "" {
 		out = append(out, sdk.SystemMessage(req.System))
 	}
-	for _, m := range model.UniqueCallIDs(req.Messages) {
+	for _, m := range req.Messages {
 		switch m.Role {
 		case loop.RoleAssistant:
 			out = append(out, toAssistant(f, m))

@@ -26,12 +26,12 @@ func readStream(ctx context.Context, events ssestream.Decoder, a *assembler, onB
 	for events.Next() {
 		event := events.Event()
 		data := bytes.TrimSpace(event.Data)
+		if model.Heartbeat(event.Type, data) {
+			continue
+		}
 		if bytes.HasPrefix(data, []byte("[DONE]")) {
 			a.completed = true
 			return nil
-		}
-		if len(data) == 0 { // a heartbeat
-			continue
 		}
 		if err := readEvent(data, event.Type, &chunk, a, onBytes); err != nil {
 			return err
@@ -100,11 +100,15 @@ func fromChunk(choice sdk.ChatCompletionChunkChoice) delta {
 	d := delta{refusal: in.Refusal, finish: choice.FinishReason}
 	d.text, d.reasoning = contentOf(in.Content, in.JSON.Content)
 	d.reasoning += reasoningOf(in.JSON.ExtraFields)
-	for _, c := range in.ToolCalls {
-		d.calls = append(d.calls, fragment{
+	for i, c := range in.ToolCalls {
+		f := fragment{
 			index: c.Index, id: c.ID, name: c.Function.Name, args: c.Function.Arguments,
 			opaque: objectOf(c.JSON.ExtraFields[extraContent]),
-		})
+		}
+		if !c.JSON.Index.Valid() {
+			f.index, f.unindexed = int64(i), true
+		}
+		d.calls = append(d.calls, f)
 	}
 	//nolint:staticcheck // deprecated at OpenAI, and still what some older compatible servers send
 	if f := in.FunctionCall; f.Name != "" || f.Arguments != "" {
@@ -141,7 +145,7 @@ func contentOf(text string, field respjson.Field) (string, string) {
 
 // reasoningOf finds what a model thought, in the fields that compatible servers put it. Those that fill both repeat it.
 func reasoningOf(extra map[string]respjson.Field) string {
-	for _, name := range []string{"reasoning_content", "reasoning"} {
+	for _, name := range []string{"reasoning_content", "reasoning", "thinking"} {
 		field, ok := extra[name]
 		if !ok {
 			continue

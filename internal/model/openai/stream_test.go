@@ -11,6 +11,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model/modeltest"
 )
 
 // chunk is an event of one choice, as its delta and finish reason are written on the wire.
@@ -193,4 +194,9 @@ func TestABrokenReplyHasNoToolCalls(t *testing.T) {
 	if got := a.reply(false); len(got.ToolCalls) != 0 || got.Finish != "" || len(got.Blocks) != 1 {
 		t.Errorf("got %+v", got)
 	}
+}
+
+func TestHeartbeatsArePassedOver(t *testing.T) {
+	modeltest.Heartbeats(t, []string{chunk(`{"content":"Hel"}`, ""), chunk(`{"content":"lo"}`, ""), chunk(`{}`, "stop"),
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":900,\"completion_tokens\":6,\"total_tokens\":906}}\n\n", done}, New)
 }
