@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
@@ -13,30 +15,30 @@ type disposition struct {
 	cause  loop.Cause
 	retry  bool
 	detail string
-	// vague: it is said beside anything, so a clear status says more.
-	vague bool
 }
 
 // The classes of failure that providers tell apart.
 var (
-	authFailed      = disposition{cause: loop.CauseModelAuthenticationFailed, retry: false, detail: "the model server refused the credentials"}
-	notPermitted    = disposition{cause: loop.CauseModelAuthenticationFailed, retry: false, detail: "the credentials do not permit this call"}
-	modelNotFound   = disposition{cause: loop.CauseModelNotFound, retry: false, detail: "the model server knows no such model or path"}
-	requestInvalid  = disposition{cause: loop.CauseModelRequestInvalid, retry: false, detail: "the model server refused the request as invalid"}
-	contextExceeded = disposition{cause: loop.CauseContextWindowExceeded, retry: false, detail: "the conversation is larger than the model's context window"}
-	contentFiltered = disposition{cause: loop.CauseContentFiltered, retry: false, detail: "the content policy of the model server stopped the call"}
-	quotaExhausted  = disposition{cause: loop.CauseModelRateLimited, retry: false, detail: "the account's quota or balance is used up"}
-	rateLimited     = disposition{cause: loop.CauseModelRateLimited, retry: true, detail: "the model server limits the rate of calls"}
-	unavailable     = disposition{cause: loop.CauseModelUnavailable, retry: true, detail: "the model server failed to answer"}
-	overloaded      = disposition{cause: loop.CauseModelUnavailable, retry: true, detail: "the model server is overloaded"}
+	authFailed      = disposition{loop.CauseModelAuthenticationFailed, false, "the model server refused the credentials"}
+	notPermitted    = disposition{loop.CauseModelAuthenticationFailed, false, "the credentials do not permit this call"}
+	modelNotFound   = disposition{loop.CauseModelNotFound, false, "the model server knows no such model or path"}
+	requestInvalid  = disposition{loop.CauseModelRequestInvalid, false, "the model server refused the request as invalid"}
+	contextExceeded = disposition{loop.CauseContextWindowExceeded, false, "the conversation is larger than the model's context window"}
+	contentFiltered = disposition{loop.CauseContentFiltered, false, "the content policy of the model server stopped the call"}
+	quotaExhausted  = disposition{loop.CauseModelRateLimited, false, "the account's quota or balance is used up"}
+	periodUsedUp    = disposition{loop.CauseModelRateLimited, false, "the account's limit of a day, a week or a month is used up"}
+	rateLimited     = disposition{loop.CauseModelRateLimited, true, "the model server limits the rate of calls"}
+	unavailable     = disposition{loop.CauseModelUnavailable, true, "the model server failed to answer"}
+	overloaded      = disposition{loop.CauseModelUnavailable, true, "the model server is overloaded"}
 )
 
-func vague(d disposition) disposition {
-	d.vague = true
-	return d
-}
+// usedUpForNow is our own code for a limit of a long while that is used up.
+const usedUpForNow = "usage_limit_reached"
 
-// byCode maps the machine tokens of all providers, in lower case. A token says more than a status, so it wins; but not the vague ones.
+// periodWords find the limits of a long while in the prose of a 429.
+var periodWords = regexp.MustCompile(`(?i)\b(?:daily|weekly|monthly)\b|\b(?:for|this|next) (?:the )?(?:week|month)\b`)
+
+// byCode maps the machine tokens of all providers, in lower case. A token says more than a status, so it wins, unless it is vague.
 var byCode = map[string]disposition{
 	"context_length_exceeded":       contextExceeded, // OpenAI
 	"context_window_exceeded":       contextExceeded,
@@ -57,12 +59,18 @@ var byCode = map[string]disposition{
 	"billing_not_active":         quotaExhausted,
 	"billing_error":              quotaExhausted, // Anthropic
 	"insufficient_balance":       quotaExhausted,
+	"insufficient_credits":       quotaExhausted,
+	"payment_required":           quotaExhausted,
+	usedUpForNow:                 periodUsedUp,
 
 	"invalid_api_key":      authFailed, // OpenAI
 	"authentication_error": authFailed, // Anthropic
 	"api_key_invalid":      authFailed, // Gemini's error reason
 	"unauthenticated":      authFailed, // Gemini
 	"account_deactivated":  authFailed,
+	"auth_error":           authFailed, // LiteLLM
+	"unauthorized":         authFailed,
+	"forbidden":            notPermitted,
 	"permission_error":     notPermitted, // Anthropic
 	"permission_denied":    notPermitted, // Gemini
 
@@ -72,22 +80,23 @@ var byCode = map[string]disposition{
 	"not_found":          modelNotFound, // Gemini
 
 	"rate_limit_exceeded":     rateLimited, // OpenAI
+	"too_many_requests":       rateLimited,
 	"rate_limit_error":        rateLimited, // Anthropic
 	"resource_exhausted":      rateLimited, // Gemini
 	"overloaded_error":        overloaded,  // Anthropic, 529
 	"engine_overloaded_error": overloaded,
 	"unavailable":             overloaded, // Gemini
-	"server_error":            vague(unavailable),
+	"server_error":            unavailable,
 	"internal_server_error":   unavailable,
 	"internal_error":          unavailable,
-	"internal":                unavailable,        // Gemini
-	"api_error":               vague(unavailable), // Anthropic, and Ollama beside every status
-	"timeout_error":           unavailable,        // Anthropic
-	"deadline_exceeded":       unavailable,        // Gemini
+	"internal":                unavailable, // Gemini
+	"api_error":               unavailable, // Anthropic
+	"timeout_error":           unavailable, // Anthropic
+	"deadline_exceeded":       unavailable, // Gemini
 
-	"invalid_request_error": vague(requestInvalid), // beside almost any status of OpenAI's
-	"invalid_argument":      vague(requestInvalid), // Gemini
-	"failed_precondition":   vague(requestInvalid), // Gemini
+	"invalid_request_error": requestInvalid,
+	"invalid_argument":      requestInvalid, // Gemini
+	"failed_precondition":   requestInvalid, // Gemini
 }
 
 // byMessage finds what providers say in prose only, in lower case. The text is matched and never shown. Gemini's "exceeded
@@ -124,6 +133,7 @@ var byMessage = []struct{ part, code string }{
 	{"insufficient balance", "insufficient_quota"},                    // DeepSeek
 	{"api key not valid", "invalid_api_key"},                          // Gemini
 	{"content management policy", "content_filter"},                   // Azure
+	{"content filtering policy", "content_filter"},                    // Anthropic
 }
 
 // CodeFromMessage gives the machine token for what a provider says in prose only, "" for prose that is not known. A
@@ -138,31 +148,35 @@ func CodeFromMessage(message string) string {
 	return ""
 }
 
+// vague codes say less than a status: OpenAI's "invalid_request_error" stands beside almost any, and so does the "api_error" of
+// Ollama and others.
+func (d disposition) vague() bool { return d == requestInvalid || d == unavailable }
+
 // KnownCode is the first of a provider's codes that says something, "" for none. Providers put several words beside each
-// other (OpenAI's code and type, Gemini's status and reason); the most exact one comes first.
-func KnownCode(codes ...string) (code string) {
+// other (OpenAI's code and type, Gemini's status and reason); the most exact one comes first, and a vague one only counts
+// where no other is known.
+func KnownCode(codes ...string) (known string) {
 	for _, c := range codes {
-		d, ok := byCode[strings.ToLower(c)]
-		switch {
-		case ok && !d.vague:
+		switch d, ok := byCode[strings.ToLower(c)]; {
+		case ok && !d.vague():
 			return c
-		case ok && code == "" && d != vague(requestInvalid):
-			code = c
+		case ok:
+			known = cmp.Or(known, c)
 		}
 	}
-	return code
+	return known
 }
 
 // ErrorFromStatus turns an HTTP status and the provider's own short error code into what the loop is to do. Status 0 is
 // an error that came within a stream; header may be nil. Codes that are not known are ignored and never shown.
 func ErrorFromStatus(status int, header http.Header, code string) *loop.ModelError {
 	d, known := byCode[strings.ToLower(code)]
-	if !known || d.vague && status >= http.StatusBadRequest {
+	if !known || d.vague() && status != 0 {
 		d = byStatus(status)
 	}
 	e := &loop.ModelError{Cause: d.cause, Retry: d.retry, Status: status, Detail: d.detail}
 	switch {
-	case d == quotaExhausted: // it is waited for only where the server says when it comes back
+	case d == periodUsedUp, d == quotaExhausted: // it is worth a wait only where its end is known
 		e.RetryAfter = retryAfter(header, false)
 		e.Retry = e.RetryAfter > 0
 	case d.retry:
@@ -191,10 +205,6 @@ func byStatus(status int) disposition {
 		return requestInvalid
 	}
 }
-
-// EffortRefused says what to do about a reasoning effort that a server does not take.
-const EffortRefused = "the model server does not take this reasoning effort, or none beside tools: " +
-	"set spec.parameters.reasoningEffort of the AgentModel to another one, or remove it, or use another model"
 
 // ErrorInvalidReply says that an answer with a success status was no reply of the protocol. It may be tried again: a proxy
 // in between, or a server that is still starting, answers such things for a while.

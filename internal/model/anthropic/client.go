@@ -51,6 +51,7 @@ func New(cfg model.Config) (loop.Model, error) {
 		option.WithoutOpenTelemetry(), // Spans are made above all providers, and never hold content.
 		option.WithMaxRetries(0),      // The loop retries.
 		option.WithHTTPClient(cfg.HTTP),
+		option.WithMiddleware(catchStatus),
 	}
 	base, err := url.Parse(cmp.Or(cfg.Endpoint, DefaultEndpoint))
 	if err != nil {
@@ -103,17 +104,17 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 // refused tells whether the API called the request itself invalid, for anything but its max_tokens. What it does not like of
 // a schema, it says in prose.
 func refused(err error, sent int64) bool {
-	var e *sdk.Error
-	if !errors.As(err, &e) || e.StatusCode != http.StatusBadRequest {
+	var e *model.StatusError
+	if !errors.As(err, &e) || e.Status != http.StatusBadRequest {
 		return false
 	}
-	why := fromAPIError(e, sent)
+	why := e.ModelError(sent)
 	return why.Cause == loop.CauseModelRequestInvalid && why.OutputCap == nil
 }
 
 // refusesSampling tells whether the API refused the request and named a sampling parameter.
 func refusesSampling(err error, sent int64) bool {
-	var e *sdk.Error
+	var e *model.StatusError
 	return refused(err, sent) && errors.As(err, &e) && samplingIn(e) != ""
 }
 
@@ -167,10 +168,13 @@ func readMessage(resp *http.Response, count func(int)) (*loop.Reply, error) {
 	}
 	var m sdk.Message
 	if err := json.Unmarshal(body, &m); err != nil {
+		if e, ok := errorWithin(resp, body); ok { // in a list
+			return nil, e
+		}
 		return nil, model.ErrorInvalidReply(resp.StatusCode, "its reply was no JSON of the Messages API")
 	}
 	if m.Type != "message" && len(m.Content) == 0 {
-		if e := apiErrorOf(resp, body); e.Type() != "" {
+		if e, ok := errorWithin(resp, body); ok {
 			return nil, e
 		}
 		return nil, model.ErrorInvalidReply(resp.StatusCode, "its reply was no message")

@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
@@ -21,13 +21,13 @@ import (
 // wraps it goes on.
 func toModelError(ctx context.Context, err error, sent int64) *loop.ModelError {
 	var (
-		apiErr *sdk.Error
+		status *model.StatusError
 		syntax *json.SyntaxError
 		typing *json.UnmarshalTypeError
 	)
 	switch {
-	case errors.As(err, &apiErr):
-		return fromAPIError(apiErr, sent)
+	case errors.As(err, &status):
+		return fromStatus(status, sent)
 	case errors.As(err, &syntax), errors.As(err, &typing):
 		return model.ErrorInvalidReply(http.StatusOK, "its reply was no JSON of the Messages API")
 	case errors.Is(err, bufio.ErrTooLong):
@@ -36,64 +36,39 @@ func toModelError(ctx context.Context, err error, sent int64) *loop.ModelError {
 	return model.ErrorFromTransport(ctx, err)
 }
 
-// fromAPIError converts what the API itself says. What matters in its prose (too long a prompt, an empty account) has no
-// type of its own. sent is the request's max_tokens.
-func fromAPIError(e *sdk.Error, sent int64) *loop.ModelError {
-	code := string(e.Type())
-	if known := model.CodeFromMessage(message(e)); known != "" && e.StatusCode != http.StatusTooManyRequests {
-		code = known
-	}
-	if strings.Contains(strings.ToLower(message(e)), "content filtering policy") {
-		code = "content_filter"
-	}
-	var header http.Header
-	if e.Response != nil {
-		header = e.Response.Header
-	}
-	status := e.StatusCode
-	if status < http.StatusBadRequest {
-		status = 0 // An error within an answer that began with 200.
-	}
-	out := model.ErrorFromStatus(status, header, code)
-	switch name := samplingIn(e); {
-	case out.Cause != loop.CauseModelRequestInvalid:
-	case strings.Contains(message(e), "effort"):
-		out.Detail = model.EffortRefused
-	case name != "":
+// fromStatus converts what the API itself says. sent is the request's max_tokens.
+func fromStatus(e *model.StatusError, sent int64) *loop.ModelError {
+	out := e.ModelError(sent)
+	if name := samplingIn(e); name != "" && out.Cause == loop.CauseModelRequestInvalid && out.OutputCap == nil {
 		out.Detail = fmt.Sprintf("the model server refused the request: it does not take the parameter %s", name)
 	}
-	return model.NoteRefusedCap(out, message(e), sent)
+	return out
 }
 
-// apiErrorOf is the API's error in a body, or an event, of an answer with a success status.
-func apiErrorOf(resp *http.Response, body []byte) *sdk.Error {
-	e := &sdk.Error{StatusCode: resp.StatusCode, Request: resp.Request, Response: resp}
-	_ = e.UnmarshalJSON(body) // What is no error of the API stays one without a type.
-	return e
+// catchStatus reads an answer with an error status before the SDK does.
+func catchStatus(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	resp, err := next(req)
+	if err != nil {
+		return resp, err
+	}
+	return model.CatchStatus(resp)
+}
+
+// errorWithin is the API's error in a body, or an event, of an answer with a success status.
+func errorWithin(resp *http.Response, body []byte) (*model.StatusError, bool) {
+	e, ok := model.ParseError(body)
+	return &model.StatusError{Status: resp.StatusCode, Header: resp.Header, Body: e}, ok
 }
 
 // samplingNames finds the names of our sampling parameters in prose, but not in the path of a tool's schema.
 var samplingNames = regexp.MustCompile(`(?:^|[^\w.])(temperature|top_p)\b`)
 
 // samplingIn is the sampling parameter that the API's prose names, "" for none. Newer models take none.
-func samplingIn(e *sdk.Error) string {
-	if m := samplingNames.FindStringSubmatch(message(e)); m != nil {
+func samplingIn(e *model.StatusError) string {
+	if m := samplingNames.FindStringSubmatch(e.Body.Message); m != nil {
 		return m[1]
 	}
 	return ""
-}
-
-// message is the API's prose, for matching only.
-func message(e *sdk.Error) string {
-	var body struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if json.Unmarshal([]byte(e.RawJSON()), &body) != nil || body.Error.Message == "" {
-		return e.RawJSON()
-	}
-	return body.Error.Message
 }
 
 // incomplete is the error of a stream that ended without saying so.
@@ -106,17 +81,17 @@ func incomplete(ctx context.Context, events int) *loop.ModelError {
 
 // refusesStreaming tells whether a server said that it can only answer in one piece.
 func refusesStreaming(err error) bool {
-	var e *sdk.Error
+	var e *model.StatusError
 	if !errors.As(err, &e) {
 		return false
 	}
-	switch e.StatusCode {
+	switch e.Status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType,
 		http.StatusUnprocessableEntity, http.StatusNotImplemented:
 	default:
 		return false
 	}
-	text := strings.ToLower(message(e))
+	text := strings.ToLower(e.Body.Message)
 	if !strings.Contains(text, "stream") {
 		return false
 	}

@@ -18,15 +18,18 @@ func decodeEvent(resp *http.Response, raw ssestream.Event) (sdk.MessageStreamEve
 	data := bytes.TrimSpace(raw.Data)
 	switch {
 	case raw.Type == "error":
-		return ev, apiErrorOf(resp, data)
+		e, _ := errorWithin(resp, data)
+		return ev, e
 	case model.Heartbeat(raw.Type, data), raw.Type == "" && data[0] != '{':
 		return ev, nil
 	}
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return ev, err
 	}
-	if ev.Type == "error" {
-		return ev, apiErrorOf(resp, data)
+	if ev.Type == "error" || ev.Type == "" {
+		if e, ok := errorWithin(resp, data); ok || ev.Type == "error" {
+			return ev, e
+		}
 	}
 	return ev, nil
 }

@@ -24,8 +24,25 @@ type exchange struct {
 	header http.Header
 	// readErr is why the body broke off, nil where it ended as it should.
 	readErr error
+	// tail is the last that was read of the body: at most maxTail bytes, or a little more.
+	tail []byte
 	// sent is the request's maxOutputTokens, 0 for none.
 	sent int64
+}
+
+// maxTail is how much is kept of a body, in bytes, to find an error at its end.
+const maxTail = 16 << 10
+
+// errorWithin is the error that an answer with a success status ends with: all of its body, or its last event. The SDK knows
+// one shape of error only.
+func (ex *exchange) errorWithin() (*model.StatusError, bool) {
+	said := bytes.TrimSpace(ex.tail)
+	e, ok := model.ParseError(said)
+	if i := bytes.LastIndex(said, []byte("data:")); !ok && i >= 0 {
+		event, _, _ := bytes.Cut(said[i+len("data:"):], []byte("\n"))
+		e, ok = model.ParseError(event)
+	}
+	return &model.StatusError{Status: ex.status, Header: ex.header, Body: e}, ok
 }
 
 type exchangeKey struct{}
@@ -68,6 +85,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if ex, ok := req.Context().Value(exchangeKey{}).(*exchange); ok {
 		ex.status, ex.header = resp.StatusCode, resp.Header
+		if resp, err = model.CatchStatus(resp); err != nil {
+			return nil, err
+		}
 		resp.Body = &body{ReadCloser: resp.Body, ex: ex}
 		mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 		if mediaType == "text/event-stream" && resp.StatusCode < http.StatusMultipleChoices {
@@ -86,6 +106,10 @@ type body struct {
 // Read reads from the response.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.ex.tail = append(b.ex.tail, p[:n]...)
+	if over := len(b.ex.tail) - maxTail; over > maxTail {
+		b.ex.tail = append(b.ex.tail[:0], b.ex.tail[over:]...)
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.ex.readErr = err
 		err = io.EOF

@@ -23,8 +23,6 @@ import (
 const (
 	// DefaultEndpoint serves models without an endpoint of their own.
 	DefaultEndpoint = "https://api.openai.com/v1"
-	// maxErrorBytes is how much of an error body is read.
-	maxErrorBytes = 64 << 10
 	// maxAdaptions bounds how often one request is sent again in another form. A rejected request costs no tokens.
 	maxAdaptions = 5
 	// drainWait is how long the end of a body is waited for after the reply is complete, so that its connection can be
@@ -115,23 +113,13 @@ func isAzure(base string) bool {
 	return false
 }
 
-// catchStatus takes an answer with an error status before the SDK does, which knows one shape of error body only.
+// catchStatus reads an answer with an error status before the SDK does.
 func catchStatus(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	resp, err := next(req)
 	if err != nil {
 		return resp, err
 	}
-	if resp.StatusCode < 300 {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
-	if req.Context().Err() != nil {
-		return nil, err
-	}
-	// A body that broke off or is no error of the API leaves the status, which is enough.
-	e, _ := parseError(body)
-	return nil, &statusError{status: resp.StatusCode, header: resp.Header, api: e}
+	return model.CatchStatus(resp)
 }
 
 // Generate makes one call. See loop.Model.
@@ -141,8 +129,8 @@ func (c *client) Generate(ctx context.Context, req *loop.Request, onBytes func(n
 	req = model.UniqueCallIDs(req)
 	sent := model.OutputCap(req.MaxOutputTokens, c.cfg.Parameters.MaxOutputTokens)
 	resp, err := c.send(ctx, req, sent) //nolint:bodyclose // closeBody closes it
-	if status := (*statusError)(nil); errors.As(err, &status) && status.api.usedUp() {
-		return &loop.Reply{Finish: loop.FinishLength, Usage: loop.Usage{OutputTokens: sent, Estimated: true}, RequestID: requestID(status.header)}, nil
+	if status := (*model.StatusError)(nil); errors.As(err, &status) && usedUp(status.Body) {
+		return &loop.Reply{Finish: loop.FinishLength, Usage: loop.Usage{OutputTokens: sent, Estimated: true}, RequestID: requestID(status.Header)}, nil
 	}
 	if err != nil {
 		return nil, toModelError(ctx, err, sent)

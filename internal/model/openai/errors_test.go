@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/model"
 )
 
 func TestErrorBodiesOfManyServersAreRead(t *testing.T) {
@@ -51,8 +52,8 @@ func TestErrorBodiesOfManyServersAreRead(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			e, _ := parseError([]byte(c.body))
-			got := e.modelError(c.status, http.Header{}, 0)
+			e, _ := model.ParseError([]byte(c.body))
+			got := e.ModelError(c.status, http.Header{}, 0)
 			if got.Cause != c.cause || got.Retry != c.retry {
 				t.Errorf("%s, retry %v; want %s, %v", got.Cause, got.Retry, c.cause, c.retry)
 			}
@@ -68,7 +69,7 @@ func TestRepliesAreNoErrors(t *testing.T) {
 		`{"object":"chat.completion","choices":[]}`, `{"error":null,"choices":[]}`, `{"error":{},"choices":[]}`, `{"error":"","choices":[]}`,
 		`{"detail":null}`, `[]`, `"text"`, `not JSON`, ``,
 	} {
-		if e, ok := parseError([]byte(body)); ok {
+		if e, ok := model.ParseError([]byte(body)); ok {
 			t.Errorf("%s is taken for the error %+v", body, e)
 		}
 	}
@@ -99,7 +100,7 @@ func TestARejectionChangesWhatItNames(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			e, _ := parseError([]byte(c.body))
+			e, _ := model.ParseError([]byte(c.body))
 			got, ok := c.before.adapt(c.status, e, false)
 			if got != c.want || ok != c.ok {
 				t.Errorf("got %+v %v, want %+v %v", got, ok, c.want, c.ok)

@@ -45,7 +45,7 @@ func isOfficial(endpoint string) bool {
 var word = regexp.MustCompile(`(?i)\bstream(ing)?\b`)
 
 // adapt reads a rejection of a request, which is bare where it holds calls and no tools. It returns the features to try next, and false where the rejection is about none of them.
-func (f features) adapt(status int, e apiError, bare bool) (features, bool) {
+func (f features) adapt(status int, e model.ErrorBody, bare bool) (features, bool) {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusNotImplemented:
 	default:
@@ -56,23 +56,23 @@ func (f features) adapt(status int, e apiError, bare bool) (features, bool) {
 	}
 	next := f
 	switch {
-	case !f.noStream && !f.noUsageInStream && e.names("stream_options"):
+	case !f.noStream && !f.noUsageInStream && e.Names("stream_options"):
 		next.noUsageInStream = true
 	case !f.noStream && (e.Param == "stream" || e.Param == "" && word.MatchString(e.Message)):
 		next.noStream = true
-	case !f.noResponseFormat && e.names("response_format"):
+	case !f.noResponseFormat && e.Names("response_format"):
 		next.noResponseFormat = true
-	case f.completionTokens && e.names("max_completion_tokens"):
+	case f.completionTokens && e.Names("max_completion_tokens"):
 		next.completionTokens = false
-	case !f.completionTokens && e.names("max_tokens"):
+	case !f.completionTokens && e.Names("max_tokens"):
 		next.completionTokens = true
-	case bare && f.historyTools && !f.noToolChoice && e.names("tool_choice"):
+	case bare && f.historyTools && !f.noToolChoice && e.Names("tool_choice"):
 		next.noToolChoice = true
-	case bare && !f.historyTools && e.names("tools"):
+	case bare && !f.historyTools && e.Names("tools"):
 		next.historyTools = true
-	case !f.asked && e.names("reasoning_effort"):
+	case !f.asked && e.Names("reasoning_effort"):
 		next.noEffort = true
-	case e.names("reasoning_content"):
+	case e.Names("reasoning_content"):
 		next.replayReasoning = !f.replayReasoning
 	}
 	return next, next != f
@@ -80,9 +80,9 @@ func (f features) adapt(status int, e apiError, bare bool) (features, bool) {
 
 // adapted is adapt for the error of a call. Under its other name, a cap that is too large would be ignored by many servers.
 func adapted(f features, err error, sent int64, bare bool) (features, bool) {
-	var status *statusError
-	if !errors.As(err, &status) || status.api.usedUp() || status.api.modelError(status.status, nil, sent).OutputCap != nil {
+	var status *model.StatusError
+	if !errors.As(err, &status) || usedUp(status.Body) || status.ModelError(sent).OutputCap != nil {
 		return f, false
 	}
-	return f.adapt(status.status, status.api, bare)
+	return f.adapt(status.Status, status.Body, bare)
 }

@@ -12,8 +12,8 @@ import (
 
 // readPlain reads a reply that came in one piece, whether asked for so or not. A gateway's error with status 200 is one too.
 func readPlain(body []byte, a *assembler, onBytes func(int)) *loop.ModelError {
-	if e, ok := parseError(body); ok {
-		return e.modelError(0, nil, a.sent)
+	if e, ok := model.ParseError(body); ok {
+		return e.ModelError(0, nil, a.sent)
 	}
 	var completion sdk.ChatCompletion
 	if err := json.Unmarshal(body, &completion); err != nil {

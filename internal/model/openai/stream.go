@@ -60,7 +60,7 @@ func readStream(ctx context.Context, events ssestream.Decoder, a *assembler, onB
 // readEvent reads one event, into chunk.
 func readEvent(data []byte, eventType string, chunk *sdk.ChatCompletionChunk, a *assembler, onBytes func(int)) *loop.ModelError {
 	if e, ok := parseStreamError(data, eventType); ok {
-		return e.modelError(0, nil, a.sent)
+		return e.ModelError(0, nil, a.sent)
 	}
 	*chunk = sdk.ChatCompletionChunk{}
 	if err := json.Unmarshal(data, chunk); err != nil {
@@ -84,13 +84,13 @@ func readEvent(data []byte, eventType string, chunk *sdk.ChatCompletionChunk, a 
 }
 
 // parseStreamError finds an error event. A chunk with "error": null, as some servers send, is none.
-func parseStreamError(data []byte, eventType string) (apiError, bool) {
+func parseStreamError(data []byte, eventType string) (model.ErrorBody, bool) {
 	if eventType != "error" && !bytes.Contains(data, []byte(`"error"`)) {
-		return apiError{}, false
+		return model.ErrorBody{}, false
 	}
-	e, ok := parseError(data)
+	e, ok := model.ParseError(data)
 	if !ok && eventType == "error" {
-		return apiError{Message: string(data)}, true
+		return model.ErrorBody{Message: string(data)}, true
 	}
 	return e, ok
 }
