@@ -37,7 +37,9 @@ func decodeEvent(resp *http.Response, raw ssestream.Event) (sdk.MessageStreamEve
 // stream puts a reply together from the events of its stream.
 type stream struct {
 	assembly
-	open map[int64]*part
+	// open is the latest block of each index, and calls the latest call: some servers send text and thoughts under the index of a call,
+	// and then go on with the call.
+	open, calls map[int64]*part
 	// events counts those that belong to the protocol.
 	events int
 	// ended: the server said that the message is complete.
@@ -55,8 +57,10 @@ func (s *stream) apply(ev sdk.MessageStreamEventUnion) int {
 	case "content_block_delta":
 		n = s.delta(ev.Index, ev.Delta)
 	case "content_block_stop":
-		if p := s.open[ev.Index]; p != nil {
-			p.closed = true
+		for _, p := range []*part{s.open[ev.Index], s.calls[ev.Index]} {
+			if p != nil {
+				p.closed = true
+			}
 		}
 	case "message_delta":
 		s.finish(ev)
@@ -77,6 +81,7 @@ func (s *stream) start(m sdk.Message) {
 
 // startBlock opens a block. Compatible servers put the first piece, or all of it, in here.
 func (s *stream) startBlock(index int64, b sdk.ContentBlockStartEventContentBlockUnion) int {
+	delete(s.calls, index)
 	p := s.newPart(index, b.Type)
 	p.signature, p.data, p.id, p.name = b.Signature, b.Data, b.ID, b.Name
 	switch b.Type {
@@ -92,10 +97,13 @@ func (s *stream) startBlock(index int64, b sdk.ContentBlockStartEventContentBloc
 
 func (s *stream) newPart(index int64, kind string) *part {
 	if s.open == nil {
-		s.open = map[int64]*part{}
+		s.open, s.calls = map[int64]*part{}, map[int64]*part{}
 	}
 	p := &part{kind: kind}
 	s.open[index] = p
+	if kind == "tool_use" {
+		s.calls[index] = p
+	}
 	s.parts = append(s.parts, p)
 	return p
 }
@@ -115,10 +123,13 @@ func (s *stream) delta(index int64, d sdk.MessageStreamEventUnionDelta) int {
 		return 0 // Citations are not asked for.
 	}
 	p := s.open[index]
-	if p == nil || p.kind != kind {
-		if kind == "tool_use" {
-			return 0 // The arguments of a tool that runs at the provider, or of a call that was never begun.
-		}
+	if kind == "tool_use" {
+		p = s.calls[index]
+	}
+	switch {
+	case kind == "tool_use" && p == nil:
+		return 0 // The arguments of a tool that runs at the provider, or of a call that was never begun.
+	case p == nil || p.kind != kind:
 		p = s.newPart(index, kind)
 	}
 	p.text.WriteString(text)

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 
 	"google.golang.org/genai"
 
@@ -90,8 +92,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		resp.Body = &body{ReadCloser: resp.Body, ex: ex}
 		mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-		if mediaType == "text/event-stream" && resp.StatusCode < http.StatusMultipleChoices {
+		switch {
+		case resp.StatusCode >= http.StatusMultipleChoices:
+		case mediaType == "text/event-stream":
 			resp.Body = &dataLines{body: resp.Body, in: bufio.NewReader(resp.Body)}
+		case mediaType == "application/json" && strings.HasSuffix(req.URL.Path, ":streamGenerateContent"):
+			resp.Body = &jsonValues{body: resp.Body}
 		}
 	}
 	return resp, nil
@@ -175,3 +181,49 @@ func (d *dataLines) begin(line []byte) {
 
 // Close closes the body below.
 func (d *dataLines) Close() error { return d.body.Close() }
+
+// jsonValues passes on an answer in JSON as the stream of events that was asked for: the elements of an array, as the API itself sends
+// them where events are not asked for, or the one object of a server that does not stream. What is no JSON ends it.
+type jsonValues struct {
+	body   io.ReadCloser
+	values *json.Decoder // nil until the first read
+	rest   []byte
+}
+
+// Read reads what is passed on.
+func (v *jsonValues) Read(p []byte) (int, error) {
+	if v.values == nil {
+		in := bufio.NewReader(v.body)
+		v.values = json.NewDecoder(in)
+		if startsArray(in) {
+			_, _ = v.values.Token() // the bracket
+		}
+	}
+	if len(v.rest) == 0 {
+		var value json.RawMessage
+		if v.values.Decode(&value) != nil {
+			return 0, io.EOF
+		}
+		line := bytes.NewBufferString("data: ")
+		_ = json.Compact(line, value) // it was just decoded
+		line.WriteString("\n\n")
+		v.rest = line.Bytes()
+	}
+	n := copy(p, v.rest)
+	v.rest = v.rest[n:]
+	return n, nil
+}
+
+// startsArray looks past white space.
+func startsArray(in *bufio.Reader) bool {
+	for {
+		next, err := in.Peek(1)
+		if err != nil || strings.IndexByte(" \t\r\n", next[0]) < 0 {
+			return err == nil && next[0] == '['
+		}
+		_, _ = in.Discard(1)
+	}
+}
+
+// Close closes the body below.
+func (v *jsonValues) Close() error { return v.body.Close() }

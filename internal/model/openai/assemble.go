@@ -125,8 +125,11 @@ func (a *assembler) callOf(f fragment) *call {
 		}
 	}
 	c := a.latest[f.index]
-	if c == nil && f.id == "" && f.name == "" && len(a.calls) > 0 {
+	switch {
+	case c == nil && f.id == "" && f.name == "" && len(a.calls) > 0:
 		return a.calls[len(a.calls)-1]
+	case c != nil && c.name == "" && f.unindexed && f.id != "" && c.id != "":
+		return nil // the arguments of another call, which will have its name later
 	}
 	return c
 }
