@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -26,8 +25,6 @@ func (w *wall) contain(req *http.Request, resp *http.Response, ex *exchange) *ht
 	switch {
 	case redirects(resp):
 		return resp // http.Client's to follow or to refuse
-	case w.noteGone(req, resp, ex):
-		return failure(req, resp, ex, "the session is gone")
 	case failed(resp.StatusCode):
 		return w.containStatus(req, resp, ex)
 	}
@@ -35,17 +32,22 @@ func (w *wall) contain(req *http.Request, resp *http.Response, ex *exchange) *ht
 	resp.Header.Del(headerSession)
 	switch mediaType(resp) {
 	case jsonType:
-		return containJSON(req, resp, ex)
+		return w.containJSON(req, resp, ex)
 	case eventType:
-		resp.Body = callStream(bodyOf(resp), ex)
+		lost := func(answer *jsonrpc.Response) bool {
+			return w.noteLost(inSession(req), resp.StatusCode, answer, nil, ex)
+		}
+		resp.Body = callStream(bodyOf(resp), ex, lost)
 		return resp
 	}
 	return failure(req, resp, ex, "no JSON-RPC response")
 }
 
-// noteGone: a server that answers 404 to a session's id has forgotten the session, and has not looked at the request.
+func inSession(req *http.Request) bool { return req.Header.Get(headerSession) != "" }
+
+// noteGone: a server that answers 404 or 410 to a session's id has forgotten the session, and has not looked at the request.
 func (w *wall) noteGone(req *http.Request, resp *http.Response, ex *exchange) bool {
-	if resp.StatusCode != http.StatusNotFound || req.Header.Get(headerSession) == "" {
+	if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusGone || !inSession(req) {
 		return false
 	}
 	w.forgotten(ex)
@@ -57,30 +59,24 @@ func (w *wall) forgotten(ex *exchange) {
 	w.onGone()
 }
 
-// noSession: many servers answer 400 where they should answer 404. Wrong arguments may be a 400 too, and about any session.
-func noSession(req *http.Request, resp *http.Response, err error) bool {
-	var rpc *jsonrpc.Error
-	return resp.StatusCode == http.StatusBadRequest && req.Header.Get(headerSession) != "" &&
-		errors.As(err, &rpc) && rpc.Code != jsonrpc.CodeInvalidParams && strings.Contains(strings.ToLower(rpc.Message), "session")
-}
-
 // containStatus notes the status, and keeps the server's own JSON-RPC error where there is one.
 func (w *wall) containStatus(req *http.Request, resp *http.Response, ex *exchange) *http.Response {
 	ex.set(func(ex *exchange) { ex.status = resp.StatusCode })
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	if err == nil {
-		if answer := responseIn(raw); answer != nil && answer.Error != nil {
-			if noSession(req, resp, answer.Error) {
-				w.forgotten(ex)
-				return failure(req, resp, ex, "the session is gone")
-			}
+		answer := responseIn(raw)
+		switch {
+		case w.noteLost(inSession(req), resp.StatusCode, answer, raw, ex):
+			return failure(req, resp, ex, "the session is gone")
+		case answer != nil && answer.Error != nil:
+			ex.take(answer)
 			return answerWith(req, resp, ex, answer)
 		}
 	}
 	return failure(req, resp, ex, "an HTTP error")
 }
 
-func containJSON(req *http.Request, resp *http.Response, ex *exchange) *http.Response {
+func (w *wall) containJSON(req *http.Request, resp *http.Response, ex *exchange) *http.Response {
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		ex.set(func(ex *exchange) {
@@ -95,8 +91,10 @@ func containJSON(req *http.Request, resp *http.Response, ex *exchange) *http.Res
 	if answer == nil {
 		return failure(req, resp, ex, "no JSON-RPC response")
 	}
-	if answer.ID == ex.callID() {
-		ex.take(answer)
+	if w.noteLost(inSession(req), resp.StatusCode, answer, nil, ex) {
+		return failure(req, resp, ex, "the session is gone")
+	}
+	if changed := ex.take(answer); answer.ID == ex.callID() && !changed {
 		_ = resp.Body.Close()
 		return respond(req, http.StatusOK, jsonType, raw)
 	}
@@ -105,7 +103,6 @@ func containJSON(req *http.Request, resp *http.Response, ex *exchange) *http.Res
 
 // answerWith gives the call the response that stands alone in its body: whatever id it has, it is meant for this call.
 func answerWith(req *http.Request, resp *http.Response, ex *exchange, answer *jsonrpc.Response) *http.Response {
-	ex.take(answer)
 	_ = resp.Body.Close()
 	answer.ID = ex.callID()
 	raw, err := jsonrpc.EncodeMessage(answer)
@@ -153,17 +150,18 @@ func (w *wall) resume(req *http.Request) (*http.Response, error) {
 		return respond(req, http.StatusOK, eventType, event{data: errorFor(ex, "the stream cannot be resumed")}.bytes()), nil
 	}
 	resp.Header.Del(headerSession)
-	resp.Body = callStream(bodyOf(resp), ex)
+	resp.Body = callStream(bodyOf(resp), ex, func(*jsonrpc.Response) bool { return false }) // the call has begun
 	return resp, nil
 }
 
 // callStream passes on the events of a call's stream that the SDK can read. One that it cannot read becomes an error
 // response to the call and the end of the stream; half an event at a broken end is left out, and so is a large message that is
-// not the answer.
-func callStream(body *boundedBody, ex *exchange) io.ReadCloser {
+// not the answer. Lost tells whether an answer that comes first says that the session is not known.
+func callStream(body *boundedBody, ex *exchange, lost func(*jsonrpc.Response) bool) io.ReadCloser {
 	r := bufio.NewReader(body)
 	closeBody := body.Close
 	var end error
+	begun := false
 	next := func() ([]byte, error) {
 		if end != nil {
 			return nil, end
@@ -191,7 +189,14 @@ func callStream(body *boundedBody, ex *exchange) io.ReadCloser {
 			return event{data: errorFor(ex, "no JSON-RPC message")}.bytes(), nil //nolint:nilerr // the call is told, the session lives on
 		}
 		if answer, ok := msg.(*jsonrpc.Response); ok && answer.ID == ex.callID() {
-			ex.take(answer)
+			switch {
+			case !begun && lost(answer):
+				ev.data = errorFor(ex, "the session is gone")
+			case ex.take(answer):
+				if ev.data, err = jsonrpc.EncodeMessage(answer); err != nil {
+					ev.data = errorFor(ex, "no JSON-RPC message")
+				}
+			}
 			end = io.EOF
 			closeBody = func() error { return drain(body) }
 			body.finish()
@@ -199,6 +204,7 @@ func callStream(body *boundedBody, ex *exchange) io.ReadCloser {
 			room()
 			ev.data = nil
 		}
+		begun = true
 		return ev.bytes(), nil
 	}
 	return &eventBody{next: next, close: func() error { return closeBody() }}

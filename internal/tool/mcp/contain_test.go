@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,24 +31,22 @@ func badAnswers() map[string]badAnswer {
 	}
 	const message = `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"quota used up"}}`
 	return map[string]badAnswer{
-		"Unauthorized":    {write(401, "text/plain", "secret body"), []string{notRun, "credentials (HTTP 401)"}},
-		"TooMany":         {write(429, "text/plain", "secret body"), []string{notRun, "HTTP 429"}},
-		"ServerError":     {write(500, "text/html", "secret body"), []string{"HTTP 500", "outcome is unknown"}},
-		"BadGateway":      {write(502, "text/html", "secret body"), []string{"HTTP 502", "outcome is unknown"}},
-		"ErrorIn400":      {write(400, jsonType, message), []string{"quota used up"}},
-		"ArgumentsIn400":  {write(400, jsonType, `{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no such shell session"}}`), []string{"no such shell session"}},
-		"ErrorIn200":      {write(200, jsonType, message), []string{"quota used up"}},
-		"NoJSON":          {write(200, jsonType, "secret body"), []string{"outcome is unknown"}},
-		"NoResponse":      {write(200, jsonType, `{"jsonrpc":"2.0","method":"x"}`), []string{"outcome is unknown"}},
-		"OtherType":       {write(200, "text/plain", "secret body"), []string{"outcome is unknown"}},
-		"Accepted":        {write(202, "", ""), []string{"outcome is unknown"}},
-		"EmptyStream":     {write(200, eventType, ""), []string{"outcome is unknown"}},
-		"BadEvent":        {write(200, eventType, "data: {\"secret body\n\n"), []string{"outcome is unknown"}},
-		"BadLine":         {write(200, eventType, "secret body\n\n"), []string{"outcome is unknown"}},
-		"HalfAnEvent":     {write(200, eventType, `data: {"jsonrpc":"2.0","id":`), []string{"outcome is unknown"}},
-		"UnknownContent":  {write(200, jsonType, `{"jsonrpc":"2.0","id":0,"result":{"content":[{"type":"hologram"}]}}`), []string{"The call has run"}},
-		"ResultIsAString": {write(200, jsonType, `{"jsonrpc":"2.0","id":0,"result":"hello"}`), []string{"The call has run"}},
-		"StreamNoResume":  {write(200, eventType, "id: 1\nretry: 1\ndata: \n\n"), []string{"outcome is unknown"}},
+		"Unauthorized":   {write(401, "text/plain", "secret body"), []string{notRun, "credentials (HTTP 401)"}},
+		"TooMany":        {write(429, "text/plain", "secret body"), []string{notRun, "HTTP 429"}},
+		"ServerError":    {write(500, "text/html", "secret body"), []string{"HTTP 500", "outcome is unknown"}},
+		"BadGateway":     {write(502, "text/html", "secret body"), []string{"HTTP 502", "outcome is unknown"}},
+		"ErrorIn400":     {write(400, jsonType, message), []string{"quota used up"}},
+		"ArgumentsIn400": {write(400, jsonType, `{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no such shell session"}}`), []string{"no such shell session"}},
+		"ErrorIn200":     {write(200, jsonType, message), []string{"quota used up"}},
+		"NoJSON":         {write(200, jsonType, "secret body"), []string{"outcome is unknown"}},
+		"NoResponse":     {write(200, jsonType, `{"jsonrpc":"2.0","method":"x"}`), []string{"outcome is unknown"}},
+		"OtherType":      {write(200, "text/plain", "secret body"), []string{"outcome is unknown"}},
+		"Accepted":       {write(202, "", ""), []string{"outcome is unknown"}},
+		"EmptyStream":    {write(200, eventType, ""), []string{"outcome is unknown"}},
+		"BadEvent":       {write(200, eventType, "data: {\"secret body\n\n"), []string{"outcome is unknown"}},
+		"BadLine":        {write(200, eventType, "secret body\n\n"), []string{"outcome is unknown"}},
+		"HalfAnEvent":    {write(200, eventType, `data: {"jsonrpc":"2.0","id":`), []string{"outcome is unknown"}},
+		"StreamNoResume": {write(200, eventType, "id: 1\nretry: 1\ndata: \n\n"), []string{"outcome is unknown"}},
 		"OtherSession": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(headerSession, "another")
 			write(200, jsonType, message)(w, r)
@@ -88,51 +85,6 @@ func TestBadAnswerHarmsItsOwnCallOnly(t *testing.T) {
 			}
 			close(release)
 			wantContent(t, receive(t, first, "the other call"), false, "first")
-		})
-	}
-}
-
-func TestForgottenSessionIsSaidToHaveRunNothing(t *testing.T) {
-	refusals := map[string]http.HandlerFunc{
-		"NotFound": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
-		"BadRequest": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", jsonType)
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`)
-		},
-	}
-	for name, refuse := range refusals {
-		t.Run(name, func(t *testing.T) {
-			var ran counter
-			var mu sync.Mutex
-			forgotten := map[string]bool{}
-			seen := map[string]bool{}
-			h := handlerOf(echoServer(t, &ran), nil)
-			cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				id := r.Header.Get(headerSession)
-				mu.Lock()
-				seen[id] = id != ""
-				gone := forgotten[id]
-				mu.Unlock()
-				switch {
-				case r.Method == http.MethodGet:
-					w.WriteHeader(http.StatusMethodNotAllowed)
-				case gone:
-					refuse(w, r)
-				default:
-					h.ServeHTTP(w, r)
-				}
-			}))
-			p := newPool(t)
-			wantContent(t, echo(t.Context(), p, cfg, "one"), false, "one")
-			mu.Lock()
-			forgotten, seen = seen, map[string]bool{} // the server restarts
-			mu.Unlock()
-			wantContent(t, echo(t.Context(), p, cfg, "two"), true, notRun, "forgotten the session")
-			wantContent(t, echo(t.Context(), p, cfg, "three"), false, "three")
-			if ran.of("two") != 0 {
-				t.Error("the call was sent again")
-			}
 		})
 	}
 }

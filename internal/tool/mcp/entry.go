@@ -32,7 +32,9 @@ type entry struct {
 	dropped bool
 	sess    *session
 	// list is what the toolset offers, as of listedAt and the change counter's value then.
-	list     []Tool
+	list []Tool
+	// odd names the first entries of it that are not as they should be.
+	odd      string
 	room     *listRoom
 	listedAt time.Time
 	listedOf uint64
@@ -140,11 +142,12 @@ func (e *entry) discover(f *flight) {
 	e.mu.Unlock()
 
 	var tools []listed
+	var odd []string
 	var err error
 	var ex *exchange
 	e.room.begin()
 	if sess != nil && sess.acquire() {
-		tools, ex, err = sess.list(ctx, e.room)
+		tools, odd, ex, err = sess.list(ctx, e.room)
 		sess.release()
 	} else {
 		sess = nil
@@ -153,7 +156,7 @@ func (e *entry) discover(f *flight) {
 		old := sess
 		e.room.begin()
 		if sess, ex, err = e.connect(ctx); err == nil {
-			tools, ex, err = sess.list(ctx, e.room)
+			tools, odd, ex, err = sess.list(ctx, e.room)
 		}
 		// Calls on the old session go on; it closes after them.
 		if old != nil {
@@ -168,7 +171,7 @@ func (e *entry) discover(f *flight) {
 		sess.retire()
 	}
 	e.room.shrink(definitionBytes(offered))
-	e.finish(f, sess, changes, offered, err, ex)
+	e.finish(f, sess, changes, offered, oddNames(odd), err, ex)
 }
 
 // definitionBytes is what definitions of tools take.
@@ -189,7 +192,7 @@ func (e *entry) connect(ctx context.Context) (*session, *exchange, error) {
 }
 
 // finish keeps what a discovery found, and lets its callers go on.
-func (e *entry) finish(f *flight, s *session, changes uint64, tools []Tool, err error, ex *exchange) {
+func (e *entry) finish(f *flight, s *session, changes uint64, tools []Tool, odd string, err error, ex *exchange) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer close(f.done)
@@ -211,7 +214,7 @@ func (e *entry) finish(f *flight, s *session, changes uint64, tools []Tool, err 
 		e.lastErr = f.err
 		return
 	}
-	e.sess, e.list, e.listedAt, e.listedOf = s, tools, e.pool.now(), changes
+	e.sess, e.list, e.odd, e.listedAt, e.listedOf = s, tools, odd, e.pool.now(), changes
 	e.failures, e.retryAt, e.lastErr = 0, time.Time{}, nil
 }
 
@@ -250,7 +253,7 @@ func (e *entry) drop() {
 
 // forget lets the session and the list go. The caller holds the lock.
 func (e *entry) forget() {
-	e.sess, e.list = nil, nil
+	e.sess, e.list, e.odd = nil, nil, ""
 	e.room.shrink(0)
 }
 

@@ -16,6 +16,9 @@ import (
 type exchange struct {
 	mu sync.Mutex
 	id jsonrpc.ID
+	// method and params are those of the request.
+	method string
+	params json.RawMessage
 	// handed: the request was handed to the HTTP transport. asked: that wanted a connection. connected: there was one, so
 	// from here on the server may have seen the request.
 	handed, asked, connected bool
@@ -37,6 +40,10 @@ type exchange struct {
 	resumes int
 	// structured is the answer's structured content as the server wrote it: the SDK rounds its numbers.
 	structured json.RawMessage
+	// result is what a tool's server answered, for a result that the SDK cannot read. listed and odd are a list's, read entry by entry.
+	result json.RawMessage
+	listed []listed
+	odd    []string
 	// room gives back the place of a large answer, nil when there is none; see places. over: it gets none any more.
 	room context.CancelFunc
 	over bool
@@ -73,10 +80,11 @@ func (ex *exchange) largest() (most int) {
 	return cmp.Or(most, maxBodyBytes)
 }
 
-// take notes the answer.
-func (ex *exchange) take(answer *jsonrpc.Response) {
+// take notes the answer, and makes it one that the SDK can read. It tells whether it changed it for that.
+func (ex *exchange) take(answer *jsonrpc.Response) (changed bool) {
 	structured := structuredIn(answer.Result)
 	ex.set(func(ex *exchange) { ex.answered, ex.structured = true, structured })
+	return ex.mend(answer)
 }
 
 // facts is a copy of an exchange, to decide on.
@@ -86,7 +94,9 @@ type facts struct {
 
 	neverSent, responded, answered, tooLarge, sessionGone bool
 
-	structured json.RawMessage
+	structured, result json.RawMessage
+	listed             []listed
+	odd                []string
 }
 
 func (ex *exchange) facts() facts {
@@ -96,7 +106,7 @@ func (ex *exchange) facts() facts {
 		status: ex.status, err: ex.err, responded: ex.responded, answered: ex.answered, tooLarge: ex.tooLarge, sessionGone: ex.sessionGone,
 		// A transport that is not net/http's may not call the hooks; then only a request it never got is certain.
 		neverSent:  !ex.handed || (ex.asked && !ex.connected),
-		structured: ex.structured,
+		structured: ex.structured, result: ex.result, listed: ex.listed, odd: ex.odd,
 	}
 }
 

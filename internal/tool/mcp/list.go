@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,18 +20,17 @@ const (
 	maxPageBytes = maxListBytes + maxListBytes/2
 )
 
-// list reads all pages of the server's tools. It asks room for what they take.
-func (s *session) list(ctx context.Context, room *listRoom) ([]listed, *exchange, error) {
-	var tools []listed
+// list reads all pages of the server's tools. It asks room for what they take. Odd names the first entries that are not as they should be.
+func (s *session) list(ctx context.Context, room *listRoom) (tools []listed, odd []string, ex *exchange, err error) {
 	seen := map[string]bool{}
 	for cursor, size := "", 0; ; {
 		page, next, ex, err := s.page(ctx, cursor)
 		var rpc *jsonrpc.Error
 		if errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound {
-			return tools, ex, nil // a server without tools
+			return tools, odd, ex, nil // a server without tools
 		}
 		if err != nil {
-			return nil, ex, err
+			return nil, nil, ex, err
 		}
 		more := 0
 		for _, t := range page {
@@ -38,16 +38,19 @@ func (s *session) list(ctx context.Context, room *listRoom) ([]listed, *exchange
 		}
 		switch size += more; {
 		case size > maxListBytes:
-			return nil, ex, errLongList
+			return nil, nil, ex, errLongList
 		case !room.add(more):
-			return nil, ex, errNoRoom
+			return nil, nil, ex, errNoRoom
 		}
 		tools = append(tools, page...)
+		if len(odd) < maxTools {
+			odd = append(odd, ex.facts().odd...)
+		}
 		if cursor = next; cursor == "" {
-			return tools, ex, nil
+			return tools, odd, ex, nil
 		}
 		if seen[cursor] || len(seen) >= maxPages || len(tools) > maxTools {
-			return nil, ex, errEndlessList
+			return nil, nil, ex, errEndlessList
 		}
 		seen[cursor] = true
 	}
@@ -64,7 +67,13 @@ func (s *session) page(ctx context.Context, cursor string) (page []listed, next 
 		}
 		return nil, "", ex, err
 	}
-	return listing(res.Tools), res.NextCursor, ex, nil
+	// What asks for headers in a way that the SDK does not know it has left out.
+	kept := map[string]bool{}
+	for _, t := range res.Tools {
+		kept[t.Name] = true
+	}
+	page = slices.DeleteFunc(ex.facts().listed, func(t listed) bool { return t.asksForHeaders && !kept[t.Name] })
+	return page, res.NextCursor, ex, nil
 }
 
 var errLongList = fmt.Errorf("the server's list of tools takes more than %d MiB", maxListBytes>>20)

@@ -19,12 +19,17 @@ func (w *wall) old(req *http.Request) (*http.Response, error) {
 	}
 	ex := exchangeOf(req.Context())
 	if rpc != nil && rpc.IsCall() && ex != nil {
+		ex.set(func(ex *exchange) { ex.id, ex.method, ex.params = rpc.ID, rpc.Method, rpc.Params })
 		w.pending.Store(rpc.ID, ex)
 		context.AfterFunc(req.Context(), func() { w.pending.Delete(rpc.ID) })
 	}
 	resp, err := w.send(req, ex, maxBodyBytes)
 	if err == nil && failed(resp.StatusCode) {
 		ex.set(func(ex *exchange) { ex.status = resp.StatusCode })
+		if rpc != nil && rpc.IsCall() && w.established.Load() {
+			raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // of half a text, what there is
+			w.noteLost(true, resp.StatusCode, responseIn(raw), raw, ex)
+		}
 	}
 	if w.established.Load() && req.Method == http.MethodPost && req.Context().Err() == nil && (err != nil || failed(resp.StatusCode)) {
 		w.onGone()
@@ -49,7 +54,11 @@ func (w *wall) oldStream(body *boundedBody) io.ReadCloser {
 		if answer, ok := decoded(ev).(*jsonrpc.Response); ok {
 			if asked, ok := w.pending.LoadAndDelete(answer.ID); ok {
 				ex := asked.(*exchange)
-				ex.take(answer)
+				if ex.take(answer) {
+					if ev.data, err = jsonrpc.EncodeMessage(answer); err != nil {
+						return nil, err
+					}
+				}
 				ex.hold(room)
 				return ev.bytes(), nil
 			}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -206,8 +207,26 @@ func TestTheDigestOfAToolIsTheSameInEveryVersion(t *testing.T) {
 		"all of it": {tool, "50ee6e4d10a9dd347dc250e94102131d2457dd675b04eeb5da9c2662120b5dcb"},
 		"bare":      {&sdk.Tool{Name: "t"}, "085eb23badd1d505a1f00658a3e333bf72645441aa0bd85543e0a38124136d56"},
 	} {
-		if got := digest(tc.tool, schemaOf(tc.tool)); got != tc.want {
+		if got := digest(tc.tool, schemaText(tc.tool)); got != tc.want {
 			t.Errorf("%s: %s, want %s", what, got, tc.want)
 		}
 	}
+}
+
+// schemaText is the schema of a tool as a list of its server would have it.
+func schemaText(t *sdk.Tool) json.RawMessage {
+	raw, _ := json.Marshal(t.InputSchema)
+	schema, _ := schemaIn(raw)
+	return schema
+}
+
+// listing is a list of tools as a server's page would have it.
+func listing(tools []*sdk.Tool) (out []listed) {
+	for _, t := range tools {
+		raw, _ := json.Marshal(t)
+		if read, _ := readTool(raw); read.Tool != nil {
+			out = append(out, read)
+		}
+	}
+	return out
 }

@@ -101,8 +101,8 @@ func (p *Pool) Tools(ctx context.Context, key string, cfg Config) ([]Tool, error
 	return e.tools(ctx)
 }
 
-// Call runs a tool by its server's name, with the arguments as the model wrote them. The call is sent at most once. The
-// result has no call id and no name. Call returns when ctx ends.
+// Call runs a tool by its server's name, with the arguments as the model wrote them. The call is run at most once: it is sent again
+// only where the server has said that it did not look at it, for it had forgotten the session. The result has no call id and no name. Call returns when ctx ends.
 func (p *Pool) Call(ctx context.Context, key string, cfg Config, tool, args string) loop.ToolResult {
 	cfg = cfg.withDefaults()
 	raw, problem := arguments(args)
@@ -114,16 +114,34 @@ func (p *Pool) Call(ctx context.Context, key string, cfg Config, tool, args stri
 		return errorResult(cfg.MaxResultBytes, nil, notRun+": "+err.Error()+".")
 	}
 	defer p.leave(e)
-	s, err := e.session(ctx)
-	if err != nil {
-		reason := err.Error()
-		if ctx.Err() != nil {
-			reason = causeOf(ctx)
+	for resent := false; ; resent = true {
+		s, err := e.session(ctx)
+		if err != nil {
+			reason := err.Error()
+			if ctx.Err() != nil {
+				reason = causeOf(ctx)
+			}
+			return errorResult(cfg.MaxResultBytes, nil, notRun+": "+reason+".")
 		}
-		return errorResult(cfg.MaxResultBytes, nil, notRun+": "+reason+".")
+		result, forgotten := s.call(ctx, tool, raw)
+		s.release()
+		if !forgotten || resent || ctx.Err() != nil {
+			return result
+		}
 	}
-	defer s.release()
-	return s.call(ctx, tool, raw)
+}
+
+// Odd names the first entries of a toolset's list that are not as the protocol has them, in words for people; empty for none.
+func (p *Pool) Odd(key string) string {
+	p.mu.Lock()
+	e := p.entries[key]
+	p.mu.Unlock()
+	if e == nil {
+		return ""
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.odd
 }
 
 // arguments checks that a call's arguments are a JSON object. Models leave them out where a tool takes none.

@@ -65,7 +65,14 @@ func blockText(block sdk.Content) string {
 			return fmt.Sprintf("[resource %s]\n%s", r.URI, r.Text)
 		}
 	}
-	return "[content of a kind that is not shown]"
+	raw, err := json.Marshal(block)
+	if err == nil {
+		raw, err = normal(raw, unmarshalExact)
+	}
+	if err != nil {
+		return "[content of a kind that is not shown]"
+	}
+	return string(raw)
 }
 
 func notShown(kind, uri, mimeType string, size int) string {

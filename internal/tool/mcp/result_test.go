@@ -50,7 +50,7 @@ func TestResultMapping(t *testing.T) {
 		"StructuredScalar":       {"any JSON value may be structured", `{"content":[],"structuredContent":false}`, "false", false},
 		"Nothing":                {"no result is said to be none", `{"content":[]}`, noContent, false},
 		"EmptyText":              {"an empty text is none", `{"content":[{"type":"text","text":""}]}`, noContent, false},
-		"ContentOfSampling":      {"other kinds are not shown", `{"content":[{"type":"tool_use","name":"x"}]}`, "[content of a kind that is not shown]", false},
+		"ContentOfSampling":      {"of another kind is shown what there is", `{"content":[{"type":"tool_use","name":"x"}]}`, `{"id":"","input":{},"name":"x","type":"tool_use"}`, false},
 		"MidCallInputIsNotGiven": {"input in the middle of a call is not to be had", `{"content":[],"resultType":"input_required","inputRequests":{}}`, "The tool asks for further input in the middle of the call, which this client cannot give. The call did not complete; its outcome is unknown.", true},
 	}
 	for name, tc := range tests {

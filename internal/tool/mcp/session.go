@@ -204,21 +204,22 @@ func (s *session) close() {
 	}
 }
 
-// call sends one tools/call, once, and returns when ctx ends. The caller holds the session.
-func (s *session) call(ctx context.Context, tool string, args json.RawMessage) loop.ToolResult {
+// call sends one tools/call, once, and returns when ctx ends. The caller holds the session. Forgotten: the server did not know the
+// session any more, and so did not look at the call.
+func (s *session) call(ctx context.Context, tool string, args json.RawMessage) (result loop.ToolResult, forgotten bool) {
 	redact := redactor(s.cfg.Headers)
 	fail := func(text string) loop.ToolResult { return errorResult(s.cfg.MaxResultBytes, redact, text) }
 	if ctx.Err() != nil {
-		return fail(notRun + ": " + causeOf(ctx) + ".")
+		return fail(notRun + ": " + causeOf(ctx) + "."), false
 	}
 	callCtx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer cancel()
 	ex := &exchange{}
-	done := make(chan func() loop.ToolResult, 1)
+	done := make(chan loop.ToolResult, 1)
 	go func() {
 		defer func() {
 			if r := recover(); r != nil {
-				done <- func() loop.ToolResult { return fail("The call failed within the client. " + unknown) }
+				done <- fail("The call failed within the client. " + unknown)
 			}
 		}()
 		defer ex.end()
@@ -226,23 +227,26 @@ func (s *session) call(ctx context.Context, tool string, args json.RawMessage) l
 		if errors.Is(err, sdk.ErrConnectionClosed) {
 			s.retire() // watch may not have seen it yet
 		}
+		f := ex.facts()
+		if err != nil && f.answered && len(f.result) > 0 && !ended(err) {
+			res, err = mendResult(f.result), nil
+		}
 		if err != nil {
-			done <- func() loop.ToolResult { return fail(failedCall(ctx, s.cfg, err, ex.facts())) }
+			done <- fail(failedCall(ctx, s.cfg, err, f))
 			return
 		}
-		result := mapResult(res, ex.facts().structured, s.cfg.MaxResultBytes, redact)
-		done <- func() loop.ToolResult { return result }
+		done <- mapResult(res, f.structured, s.cfg.MaxResultBytes, redact)
 	}()
 	select {
 	case result := <-done:
-		return result()
+		return result, ex.facts().sessionGone
 	case <-callCtx.Done():
 		// An answer that is already there counts.
 		select {
 		case result := <-done:
-			return result()
+			return result, false
 		default:
-			return fail(failedCall(ctx, s.cfg, callCtx.Err(), ex.facts()))
+			return fail(failedCall(ctx, s.cfg, callCtx.Err(), ex.facts())), false
 		}
 	}
 }

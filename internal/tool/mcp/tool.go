@@ -28,17 +28,10 @@ type Tool struct {
 type listed struct {
 	*sdk.Tool
 	schema json.RawMessage
-}
-
-func listing(tools []*sdk.Tool) []listed {
-	out := make([]listed, 0, len(tools))
-	for _, t := range tools {
-		if t != nil {
-			out = append(out, listed{t, schemaOf(t)})
-			t.InputSchema, t.OutputSchema, t.Meta, t.Icons = nil, nil, nil, nil
-		}
-	}
-	return out
+	// name is the tool's, also of one that cannot be called.
+	name string
+	// asksForHeaders: parameters go into headers as well, which the SDK sees to.
+	asksForHeaders bool
 }
 
 // maxServerName is the longest name that a tool may have at its server: what AgentToolset.status can list. A tool with a
@@ -81,18 +74,6 @@ func allowed(globs *glob.Matcher, cfg Config, name string) bool {
 		return false
 	}
 	return len(cfg.Allow) == 0 || globs.Any(cfg.Allow, name)
-}
-
-// schemaOf is the tool's input schema as JSON with sorted keys, nil where the server gives none.
-func schemaOf(t *sdk.Tool) json.RawMessage {
-	if _, isObject := t.InputSchema.(map[string]any); !isObject {
-		return nil
-	}
-	raw, err := marshal(t.InputSchema)
-	if err != nil {
-		return nil
-	}
-	return raw
 }
 
 // marshal is json.Marshal without the escapes for HTML, which only cost the model tokens.

@@ -123,7 +123,7 @@ func TestDigestChangesWithWhatWasAgreedAndOnlyThen(t *testing.T) {
 			InputSchema: map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "string"}}},
 		}
 		change(x)
-		return digest(x, schemaOf(x))
+		return digest(x, schemaText(x))
 	}
 	base := tool(func(*sdk.Tool) {})
 	same := map[string]func(*sdk.Tool){

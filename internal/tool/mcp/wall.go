@@ -34,6 +34,8 @@ const (
 	headerMethod      = "Mcp-Method"
 	headerLastEventID = "Last-Event-Id"
 	methodListen      = "subscriptions/listen"
+	methodList        = "tools/list"
+	methodCall        = "tools/call"
 	jsonType          = "application/json"
 	eventType         = "text/event-stream"
 )
@@ -161,12 +163,14 @@ func (w *wall) post(req *http.Request) (*http.Response, error) {
 	if ex == nil {
 		ex = &exchange{over: true}
 	}
-	ex.set(func(ex *exchange) { ex.id, ex.status, ex.err = rpc.ID, 0, nil })
+	ex.set(func(ex *exchange) {
+		ex.id, ex.method, ex.params, ex.status, ex.err = rpc.ID, rpc.Method, rpc.Params, 0, nil
+	})
 	attempts := 1
-	if rpc.Method != "tools/call" {
+	if rpc.Method != methodCall {
 		attempts = sendAttempts
 	}
-	if rpc.Method == "tools/list" {
+	if rpc.Method == methodList {
 		ex.set(func(ex *exchange) { ex.most = maxPageBytes })
 	}
 	resp, err := w.sendUpTo(attempts, req, ex)
