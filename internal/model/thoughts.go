@@ -20,13 +20,15 @@ const maxThoughts = 256
 // is JSON is only spoken of. Where that cannot be told for sure, a signal before the mark decides against it: a task that goes on for
 // one more turn is better than one that ends by what its agent only thought of.
 func SplitThoughts(blocks []loop.Block) [][]loop.Block {
+	var text strings.Builder
 	var s splitter
 	for _, b := range blocks {
 		if b.Kind == loop.BlockText {
-			s.text += b.Text
-			s.ends = append(s.ends, len(s.text))
+			text.WriteString(b.Text)
+			s.ends = append(s.ends, text.Len())
 		}
 	}
+	s.text = text.String()
 	pieces := s.split()
 	out := make([][]loop.Block, len(blocks))
 	from := 0
@@ -134,7 +136,8 @@ func (s *splitter) take(m mark) {
 		s.channels = s.channels || m.kind == markChannel
 		s.open(m)
 	case markClose, markFinal:
-		if s.lines.fenced(m) && (s.lines.opened() || !told) || quoted(s.text, m) && !told {
+		fenced, quoted := s.lines.fenced(m), quoted(s.text, m)
+		if fenced && s.lines.opened() || fenced && quoted || (fenced || quoted) && !told {
 			return
 		}
 		s.channels = s.channels || m.kind == markFinal

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
@@ -83,6 +82,7 @@ var splits = map[string]struct {
 	"a fenced pair after signals": {[]string{"TASK_COMPLETE: told\n\n" + fenced + "\n<think>x</think>\n" + fenced}, []loop.Block{said("TASK_COMPLETE: told\n\n" + fenced + "\n<think>x</think>\n" + fenced)}},
 	"a fenced end":                {[]string{"Like:\n~~~~\n" + fenced + "\n</think>\n" + fenced + "\n~~~~\nTASK_COMPLETE: told"}, []loop.Block{said("Like:\n~~~~\n" + fenced + "\n</think>\n" + fenced + "\n~~~~\nTASK_COMPLETE: told")}},
 	"in quotation marks":          {[]string{"It ends with \"</think>\" and begins with '<think>'.\nTASK_COMPLETE: told"}, []loop.Block{said("It ends with \"</think>\" and begins with '<think>'.\nTASK_COMPLETE: told")}},
+	"code after a signal":         {[]string{"TASK_COMPLETE: told\n" + fenced + "py\ntext.split(\"</think>\")[1]\n" + fenced}, []loop.Block{said("TASK_COMPLETE: told\n" + fenced + "py\ntext.split(\"</think>\")[1]\n" + fenced)}},
 	"JSON":                        {[]string{`{"answered": true, "reasoning": "it has <think> and </think>"}`}, []loop.Block{said(`{"answered": true, "reasoning": "it has <think> and </think>"}`)}},
 	"a link":                      {[]string{"see [think](https://a.example)\nTASK_COMPLETE: told"}, []loop.Block{said("see [think](https://a.example)\nTASK_COMPLETE: told")}},
 	"other tags":                  {[]string{"<thinker>a</thinker><think/>"}, []loop.Block{said("<thinker>a</thinker><think/>")}},
@@ -190,17 +190,30 @@ func FuzzSplitThoughts(f *testing.F) {
 	})
 }
 
-func TestTheWorstReplyIsSplitInItsTime(t *testing.T) {
-	const size = 4 << 20
-	for name, unit := range map[string]string{
-		"open": "<think>", "closed": "a</think>", "pairs": "<think>a</think>b\n", "unfinished": "<think a", "channels": "<|channel|>analysis a",
-		"code": "` `` <think>", "fences": fenced + "x\n</think>\n", "quoted": "`</think>` ", "signals": "TASK_COMPLETE:<think>\"</think>\"\n",
-		"indented": "        <think>", "links": "[think](", "starts": "<|start|>assistant ", "tags": "<a",
-	} {
-		begun := time.Now()
-		got := splitTexts(strings.Repeat(unit, size/len(unit)))
-		if took := time.Since(begun); took > 20*time.Second || len(got) > 2*maxThoughts {
-			t.Errorf("%s: %v, %d blocks", name, took, len(got))
+// worst are what replies are made of that cost the most, or that have the most marks.
+var worst = map[string]string{
+	"open": "<think>", "closed": "a</think>", "pairs": "<think>a</think>b\n", "unfinished": "<think a", "channels": "<|channel|>analysis a",
+	"code": "` `` <think>", "fences": fenced + "x\n</think>\n", "quoted": "`</think>` ", "signals": "TASK_COMPLETE:<think>\"</think>\"\n",
+	"indented": "        <think>", "links": "[think](", "starts": "<|start|>assistant ", "tags": "<a",
+}
+
+func TestAReplyIsTakenApartIntoFewPieces(t *testing.T) {
+	for name, unit := range worst {
+		if got := splitTexts(strings.Repeat(unit, (64<<10)/len(unit))); len(got) > maxThoughts+2 {
+			t.Errorf("%s: %d blocks", name, len(got))
 		}
+	}
+}
+
+// The time is in proportion to the bytes: that of 4 MiB is below a second.
+func BenchmarkSplitThoughts(b *testing.B) {
+	for name, unit := range worst {
+		text := strings.Repeat(unit, int(DefaultMaxReplyBytes)/len(unit))
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				splitTexts(text)
+			}
+		})
 	}
 }
