@@ -16,11 +16,13 @@ type mark struct {
 type markKind int
 
 const (
-	markOpen    markKind = iota + 1
-	markClose            // of whatever is open
-	markFinal            // begins the message of the final channel
-	markChannel          // begins a message of another channel
-	markEnd              // ends the message of a channel
+	markOpen     markKind = iota + 1
+	markClose             // of whatever is open
+	markFinal             // begins the message of the final channel
+	markChannel           // begins a message of another channel
+	markEnd               // ends the message of a channel
+	markAnswer            // begins what was not thought, where a thought came before
+	markAnswered          // ends it
 )
 
 // maxMark is the length of the longest mark that is known as one, in bytes.
@@ -34,7 +36,8 @@ var marks = regexp.MustCompile(`^(?i:` +
 	`|<\|end(?:_of)?_(?:thought|thinking)\|>|<\|inner_suffix\|>|<unused95>|<channel\|>)` +
 	`|((?:<\|end\|>\s*)?(?:<\|start\|>assistant)?<\|channel\|>\s*final(?:\s*<\|constrain\|>\s*\w+|\s+json)?(?:\s*<\|message\|>)?)` +
 	`|((?:<\|end\|>\s*)?(?:<\|start\|>assistant[^<]*)?<\|channel\|>\s*(?:analysis|commentary)(?:[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>)?)` +
-	`|(<\|(?:end|return|call)\|>(?:<\|start\|>assistant)?))`)
+	`|(<\|(?:end|return|call)\|>(?:<\|start\|>assistant)?)` +
+	`|(<answer>|<\|begin_of_(?:solution|box)\|>|<\|start_response\|>)|(</answer>|<\|end_of_(?:solution|box)\|>|<\|end_response\|>))`)
 
 // nextMark finds the first mark from a place on.
 func nextMark(text string, at int) (mark, bool) {
@@ -47,7 +50,7 @@ func nextMark(text string, at int) (mark, bool) {
 			continue
 		}
 		found := mark{from: at, to: at + m[1]}
-		for k := markOpen; k <= markEnd; k++ {
+		for k := markOpen; k <= markAnswered; k++ {
 			if m[2*k] >= 0 {
 				found.kind = k
 			}

@@ -88,6 +88,8 @@ type splitter struct {
 	thought bool
 	// channels: the reply has marks of channels, whose messages end by marks of their own. channel: the thought is such a message.
 	channels, channel bool
+	// answer: the answer began by a mark of its own.
+	answer bool
 	// signalled: a text before from holds a signal. signal is where the next one from there on is.
 	signalled bool
 	signal    int
@@ -145,6 +147,17 @@ func (s *splitter) take(m mark) {
 	case markEnd:
 		if s.channels && (s.channel || !s.thought) {
 			s.close(m)
+		}
+	case markAnswer:
+		if !s.thought && s.from > 0 && strings.TrimSpace(s.text[s.from:m.from]) == "" {
+			s.begin(m.to, false)
+			s.answer = true
+		}
+	case markAnswered:
+		if s.answer && !s.thought {
+			s.end(m.from)
+			s.begin(m.to, false)
+			s.answer = false
 		}
 	}
 }

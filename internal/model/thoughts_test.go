@@ -75,6 +75,15 @@ var splits = map[string]struct {
 	"an ordinary word":              {[]string{"analysis of it: done\nTASK_COMPLETE: yes"}, []loop.Block{said("analysis of it: done\nTASK_COMPLETE: yes")}},
 	"an end of a reply left over":   {[]string{"TASK_COMPLETE: yes<|end|>"}, []loop.Block{said("TASK_COMPLETE: yes<|end|>")}},
 
+	// Answers with marks of their own.
+	"an answer after a thought": {[]string{"<think>no</think>\n<answer>\nTASK_COMPLETE: yes\n</answer>"}, []loop.Block{thought("no"), said("TASK_COMPLETE: yes\n")}},
+	"an answer, never closed":   {[]string{"TASK_COMPLETE: no</think><answer>yes"}, []loop.Block{thought("TASK_COMPLETE: no"), said("yes")}},
+	"an answer in tokens":       {[]string{"<|START_THINKING|>no<|END_THINKING|><|START_RESPONSE|>yes<|END_RESPONSE|>"}, []loop.Block{thought("no"), said("yes")}},
+	"an answer in a box":        {[]string{"<think>no</think>\n<|begin_of_box|>TASK_COMPLETE: yes<|end_of_box|>"}, []loop.Block{thought("no"), said("TASK_COMPLETE: yes")}},
+	"an answer without thought": {[]string{"<answer>yes</answer>"}, []loop.Block{said("<answer>yes</answer>")}},
+	"an answer that is told of": {[]string{"<think>no</think>Put it in <answer>x</answer>."}, []loop.Block{thought("no"), said("Put it in <answer>x</answer>.")}},
+	"an answer that thinks":     {[]string{"<think>no</think><answer>yes\n<think>nor</think>well</answer>"}, []loop.Block{thought("no"), said("yes\n"), thought("nor"), said("well")}},
+
 	// Marks that are only spoken of.
 	"inline code":                 {[]string{"The mark `</think>` ends it, `<think>` begins it.\n\nTASK_COMPLETE: told"}, []loop.Block{said("The mark `</think>` ends it, `<think>` begins it.\n\nTASK_COMPLETE: told")}},
 	"inline code in the signal":   {[]string{"TASK_COMPLETE: wrote of ``</think> ` `` and `<think>`"}, []loop.Block{said("TASK_COMPLETE: wrote of ``</think> ` `` and `<think>`")}},
@@ -192,7 +201,7 @@ func FuzzSplitThoughts(f *testing.F) {
 
 // worst are what replies are made of that cost the most, or that have the most marks.
 var worst = map[string]string{
-	"open": "<think>", "closed": "a</think>", "pairs": "<think>a</think>b\n", "unfinished": "<think a", "channels": "<|channel|>analysis a",
+	"open": "<think>", "closed": "a</think>", "pairs": "<think>a</think>b\n", "unfinished": "<think a", "channels": "<|channel|>analysis a", "answers": "</think><answer>", "blanks": " \n<answer>",
 	"code": "` `` <think>", "fences": fenced + "x\n</think>\n", "quoted": "`</think>` ", "signals": "TASK_COMPLETE:<think>\"</think>\"\n",
 	"indented": "        <think>", "links": "[think](", "starts": "<|start|>assistant ", "tags": "<a",
 }
