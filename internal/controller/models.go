@@ -24,6 +24,7 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/model/outputcap"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/scripted"
 	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
+	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 
 // secretRetry is when a missing Secret is looked for again: Secrets are never watched.
@@ -50,6 +51,8 @@ type Models struct {
 	MaxCallTimeout time.Duration
 	// replies is the memory for large replies, nil for no bound. A reply takes some four times as much until it is decoded.
 	replies *fairshare.Bytes
+	// tools has the sessions of toolsets, nil for none.
+	tools *mcp.Pool
 	// SecretPolicy says which Secrets may be read.
 	SecretPolicy SecretPolicy
 	// AllowPlaintextCredentials lets what is from a Secret be sent to public addresses by http.

@@ -83,12 +83,16 @@ func setupModelController(mgr ctrl.Manager, models *Models, slots *callSlots) er
 
 func setupToolsetController(mgr ctrl.Manager, models *Models, pool *mcp.Pool) error {
 	return setupLookedAt(mgr, "agenttoolset", models.forgetToolset, nil, func(ctx context.Context, s *v1alpha1.AgentToolset) error {
-		tools, err := discover(ctx, models, pool, s)
+		id, tools, err := discover(ctx, models, pool, s)
 		s.Status.ObservedGeneration = s.Generation
 		if err == nil {
 			s.Status.Tools, s.Status.ToolCount = discovered(tools), ptr(int32(len(tools)))
 		}
-		ok := "The tools were listed." + models.lowered("spec.callTimeout", s.Spec.CallTimeout, mcp.DefaultCallTimeout)
+		ok := "The tools were listed."
+		if odd := pool.Odd(id); odd != "" && err == nil {
+			ok += " The server describes some otherwise than the protocol has it: " + odd + ". What of them cannot be used is left out."
+		}
+		ok += models.lowered("spec.callTimeout", s.Spec.CallTimeout, mcp.DefaultCallTimeout)
 		s.Status.Conditions, err = readyCondition(s.Status.Conditions, s.Generation, err, reasonResolved, ok, models.clock.Now())
 		return err
 	})
@@ -134,22 +138,22 @@ func setupLookedAt[T any, P interface {
 	return b.Complete(reconciler)
 }
 
-func discover(ctx context.Context, models *Models, pool *mcp.Pool, set *v1alpha1.AgentToolset) ([]mcp.Tool, error) {
+func discover(ctx context.Context, models *Models, pool *mcp.Pool, set *v1alpha1.AgentToolset) (id string, tools []mcp.Tool, err error) {
 	id, cfg, err := models.toolset(ctx, set)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	wait, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	tools, err := pool.Tools(wait, id, cfg)
+	tools, err = pool.Tools(wait, id, cfg)
 	if err != nil && wait.Err() != nil && ctx.Err() == nil {
-		return nil, errNotYet
+		return "", nil, errNotYet
 	}
 	var away *mcp.UnavailableError
 	if errors.As(err, &away) {
-		return nil, &Waiting{Reason: "ToolsetUnavailable", Message: loop.Cut(away.Error(), 500) + "."}
+		return "", nil, &Waiting{Reason: "ToolsetUnavailable", Message: loop.Cut(away.Error(), 500) + "."}
 	}
-	return tools, err
+	return id, tools, err
 }
 
 // maxListedTools bounds what a status lists.

@@ -24,12 +24,12 @@ func TestALookWaitsForNoToolServerThatHangs(t *testing.T) {
 	set := &v1alpha1.AgentToolset{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hangs", UID: "u", Generation: 1}, Spec: v1alpha1.AgentToolsetSpec{URL: server.URL},
 	}
-	if _, err := discover(t.Context(), r.Models, r.Tools, set); !errors.Is(err, errNotYet) {
+	if _, _, err := discover(t.Context(), r.Models, r.Tools, set); !errors.Is(err, errNotYet) {
 		t.Errorf("while it hangs: %v", err)
 	}
 	close(answer)
 	for {
-		_, err := discover(t.Context(), r.Models, r.Tools, set)
+		_, _, err := discover(t.Context(), r.Models, r.Tools, set)
 		if w := (*Waiting)(nil); errors.As(err, &w) && w.Reason == "ToolsetUnavailable" {
 			return
 		}

@@ -271,6 +271,7 @@ func (p *pinRig) relist() {
 		}
 		if id, _, err := p.Models.toolset(p.Context(), set); err == nil {
 			p.Tools.Close(id)
+			p.Tools.Open(id)
 		}
 	}
 }

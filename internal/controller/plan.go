@@ -25,6 +25,8 @@ type plan struct {
 	model, judge *resolvedModel
 	// tools are nil while they are not resolved, and for a task without toolsets.
 	tools *mcp.Set
+	// stale: a model call was made since tools were resolved, so their credentials may have been replaced.
+	stale bool
 	// away are the toolsets that the task goes on without, and lacks tells of the first, and of tools that are withheld.
 	away  []string
 	lacks *Waiting

@@ -32,7 +32,7 @@ func (t *run) prepare(next loop.Action) (ready bool) {
 		return false
 	case !t.mayTry(), !t.takeRoom(), !t.takeSlot(next):
 		return false
-	case p.tools == nil && len(task.Spec.Toolsets) > 0:
+	case (p.tools == nil || p.stale && next.Kind == loop.ActionRunTools) && len(task.Spec.Toolsets) > 0:
 		t.resolve(t.resolveTools) // then the room that is needed is known
 		return false
 	}

@@ -242,6 +242,7 @@ func (t *run) act(next loop.Action) error {
 		}
 		defer t.ticket.Cancel() // should no call be made after all
 		t.ticket = nil
+		t.p.stale = true
 		defer t.slot.ModelDone()
 	}
 	t.statuses.later(t.s.live, t.project(t.s, t.p, t.p.notice()))

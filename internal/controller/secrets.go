@@ -193,19 +193,30 @@ func (m *Models) toolClient(key client.ObjectKey, id string, cfg model.Config) (
 	if err != nil {
 		return nil, err
 	}
-	if had != nil {
-		had.http.CloseIdleConnections()
-	}
+	m.letToolsetGo(key)
 	m.toolClients[key] = &toolClient{id: id, http: c}
+	if m.tools != nil {
+		m.tools.Open(id)
+	}
 	return c, nil
+}
+
+// letToolsetGo ends what is open by a toolset's former credentials: they may have been revoked. The caller holds the lock.
+func (m *Models) letToolsetGo(key client.ObjectKey) {
+	had := m.toolClients[key]
+	if had == nil {
+		return
+	}
+	if m.tools != nil {
+		m.tools.Close(had.id)
+	}
+	had.http.CloseIdleConnections()
+	delete(m.toolClients, key)
 }
 
 // forgetToolset lets go of an AgentToolset that was deleted.
 func (m *Models) forgetToolset(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if had := m.toolClients[key]; had != nil {
-		had.http.CloseIdleConnections()
-		delete(m.toolClients, key)
-	}
+	m.letToolsetGo(key)
 }

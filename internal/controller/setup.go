@@ -104,6 +104,7 @@ func NewTaskReconciler(o Options, c client.Client, live client.Reader, recorder 
 	}
 	r.Models.tracer, r.Models.MaxCallTimeout = o.Tracer, o.MaxCallTimeout
 	r.Models.SecretPolicy, r.Models.AllowPlaintextCredentials = o.SecretPolicy, o.AllowPlaintextCredentials
+	r.Models.tools = o.Tools
 	r.Models.onTurn, r.Models.replies = r.wakeNamed, fairshare.NewBytes(r.memory()/32)
 	r.slots = fairshare.New(o.MaxConcurrentTurns, r.wake)
 	r.loads = fairshare.New(loadsAtOnce, r.wake)

@@ -43,7 +43,7 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, p *plan) error {
 			p.s.toolBytes>>10, maxToolBytes>>10)}
 	}
 	p.change(func() {
-		p.tools = tools
+		p.tools, p.stale, p.away = tools, false, nil
 		for _, a := range away {
 			p.away = append(p.away, a.name)
 		}

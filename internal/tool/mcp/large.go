@@ -21,8 +21,8 @@ const (
 	// largeTime is how long an answer may have a place, so that a slow server does not keep those of others waiting.
 	largeTime = 30 * time.Second
 	// listRest is how many times as long as a list took its place stays taken after it, up to maxListRest.
-	listRest    = 4
-	maxListRest = 2 * time.Second
+	listRest    = 9
+	maxListRest = 5 * time.Second
 )
 
 var errSlowBody = errors.New("a large answer comes too slowly")

@@ -34,7 +34,7 @@ func (w *wall) relay(req *http.Request, pipe *io.PipeWriter) {
 
 	for delay := w.listenDelay; ; delay = min(2*delay, maxListenDelay) {
 		heard, again := w.hear(ctx, req, pipe)
-		if !again {
+		if !again || w.deaf.Load() {
 			break
 		}
 		if heard {
@@ -46,7 +46,7 @@ func (w *wall) relay(req *http.Request, pipe *io.PipeWriter) {
 		case <-timer.C:
 		}
 		timer.Stop()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || w.deaf.Load() {
 			break
 		}
 		// What was sent while nobody listened is lost.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +45,9 @@ type Pool struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	closed  bool
+	// gone are the keys that are not to be used any more, and since when.
+	gone   map[string]time.Time
+	closed bool
 	// closing are the sessions that may not have closed yet.
 	closing map[*session]struct{}
 }
@@ -80,7 +83,7 @@ func NewPool(opts ...Option) *Pool {
 		impl: &sdk.Implementation{Name: "agenttask-operator", Version: "v1alpha1"}, now: time.Now,
 		idle: defaultIdle, maxAge: defaultMaxAge, listenDelay: time.Second,
 		secondChance: defaultSecondChance, large: newPlaces(largePlaces), tellTime: defaultTellTime, onChange: func(string) {},
-		entries: map[string]*entry{}, closing: map[*session]struct{}{},
+		entries: map[string]*entry{}, gone: map[string]time.Time{}, closing: map[*session]struct{}{},
 	}
 	p.life, p.stop = context.WithCancel(context.Background())
 	for _, o := range opts {
@@ -161,11 +164,25 @@ func arguments(args string) (raw json.RawMessage, problem string) {
 	return json.RawMessage(args), ""
 }
 
-// Close forgets a toolset. Calls in flight are let finish, then its session closes.
+// goneTime is how long a closed key is refused: longer than anybody acts by what was resolved before.
+const goneTime = time.Hour
+
+// Open lets a key be used again that was closed, such as that of credentials that were put back.
+func (p *Pool) Open(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.gone, key)
+}
+
+// Close forgets a toolset, whose credentials may have been revoked: nothing new is sent by this key, and its listening stream is not
+// opened again. Calls in flight are let finish, then its session closes.
 func (p *Pool) Close(key string) {
 	p.mu.Lock()
 	e := p.entries[key]
 	delete(p.entries, key)
+	now := p.now()
+	maps.DeleteFunc(p.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneTime })
+	p.gone[key] = now
 	p.mu.Unlock()
 	if e != nil {
 		e.drop()
@@ -232,6 +249,9 @@ func (p *Pool) enter(key string, cfg Config) (*entry, error) {
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, &UnavailableError{Toolset: cfg.Name, Reason: "the operator is shutting down"}
+	}
+	if _, gone := p.gone[key]; gone {
+		return nil, &UnavailableError{Toolset: cfg.Name, Reason: "it was changed or removed meanwhile"}
 	}
 	e := p.entries[key]
 	if e == nil {

@@ -168,6 +168,7 @@ func (s *session) retire() {
 		return
 	}
 	s.retired = true
+	s.wall.deaf.Store(true)
 	if s.calls == 0 {
 		go s.close()
 	}

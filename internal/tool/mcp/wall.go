@@ -75,6 +75,8 @@ type wall struct {
 	tellTime time.Duration
 	// established: the handshake is over. Before it, a fault may end the session: nothing is in flight.
 	established atomic.Bool
+	// deaf: the session takes no more calls, so its listening stream is not opened again.
+	deaf atomic.Bool
 	// onGone is called when the server has forgotten the session; onGap when notifications may have been missed.
 	onGone, onGap func()
 	// listenDelay is the first pause before a broken listening stream is opened again.
