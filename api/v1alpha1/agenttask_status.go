@@ -55,7 +55,7 @@ const (
 	ExitError LoopExitReason = "Error"
 )
 
-// Condition types. All are written at the first reconcile.
+// Condition types. All but ToolsWithheld are written at the first reconcile.
 const (
 	// ConditionReady: True once the task succeeded.
 	ConditionReady = "Ready"
@@ -65,6 +65,8 @@ const (
 	ConditionStalled = "Stalled"
 	// ConditionFinished: True on every terminal phase. Its reason is the exit reason, or the finer cause of an Error.
 	ConditionFinished = "Finished"
+	// ConditionToolsWithheld: True from when on the task goes on without tools that its model's server refused the schemas of.
+	ConditionToolsWithheld = "ToolsWithheld"
 )
 
 // AgentTaskStatus is what the operator saw. It is a projection of the task's journal.
@@ -141,7 +143,7 @@ type AgentTaskStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"` //nolint:kubeapilinter // 0 means nothing: generations begin at 1, and -1 is the default
 
-	// conditions are Ready, Reconciling, Stalled (kstatus) and Finished.
+	// conditions are Ready, Reconciling, Stalled (kstatus) and Finished, and ToolsWithheld where the task goes on without some of its tools.
 	// +listType=map
 	// +listMapKey=type
 	// +patchStrategy=merge

@@ -27,9 +27,9 @@ type plan struct {
 	tools *mcp.Set
 	// stale: a model call was made since tools were resolved, so their credentials may have been replaced.
 	stale bool
-	// away are the toolsets that the task goes on without, and lacks tells of the first, and of tools that are withheld.
-	away  []string
-	lacks *Waiting
+	// away are the toolsets that the task goes on without, and notice tells of the first, and of tools that are withheld.
+	away   []string
+	notice *Waiting
 	// unresolved: a reference is missing or cannot be read, so nothing may be concluded from what is not there.
 	unresolved bool
 	// waited is how long the task has waited for our own slots and limits since its last event.

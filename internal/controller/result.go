@@ -74,7 +74,7 @@ func (r *TaskReconciler) lost(s *session, after time.Duration) reconcile.Result 
 func (r *TaskReconciler) tell(ctx context.Context, s *session, out outcome) error {
 	waiting := out.waiting
 	if waiting == nil {
-		waiting = out.plan.notice()
+		waiting = out.plan.notice
 	}
 	base, _ := s.live.now()
 	want := r.project(s, out.plan, waiting)

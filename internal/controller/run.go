@@ -245,7 +245,7 @@ func (t *run) act(next loop.Action) error {
 		t.p.stale = true
 		defer t.slot.ModelDone()
 	}
-	t.statuses.later(t.s.live, t.project(t.s, t.p, t.p.notice()))
+	t.statuses.later(t.s.live, t.project(t.s, t.p, t.p.notice))
 	_, err := t.keep(e.Advance(t.call, t.s.state, t.p))
 	return err
 }

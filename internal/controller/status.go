@@ -3,6 +3,8 @@ package controller
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -232,6 +234,10 @@ func conditions(st v1alpha1.AgentTaskStatus, p Projection) []metav1.Condition {
 		set(v1alpha1.ConditionFinished, true, reason, st.Message)
 	} else {
 		set(v1alpha1.ConditionFinished, false, "NotFinished", "The task has not ended.")
+	}
+	if refused := slices.Sorted(maps.Keys(p.State.RefusedTools)); len(refused) > 0 {
+		set(v1alpha1.ConditionToolsWithheld, true, "SchemaRefused", "Not offered, since the model's server refused their schemas: "+firstTools(refused)+
+			". The task goes on without them. Correct them at their tool server, or leave them out by spec.deny of their AgentToolset (a name here is toolset__tool).")
 	}
 	return out
 }

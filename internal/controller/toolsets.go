@@ -47,10 +47,10 @@ func (r *TaskReconciler) resolveTools(ctx context.Context, p *plan) error {
 		for _, a := range away {
 			p.away = append(p.away, a.name)
 		}
-		p.lacks = p.s.withhold(sources, tools.Withheld)
+		p.notice = p.s.withhold(sources, tools.Withheld)
 		if len(away) > 0 {
 			why := away[0].why
-			p.lacks = both(p.lacks, &Waiting{Reason: why.Reason, Message: why.Message})
+			p.notice = both(p.notice, &Waiting{Reason: why.Reason, Message: why.Message})
 		}
 	})
 	if w := p.awaitApproved(); w != nil {
@@ -69,22 +69,8 @@ func definitionBytes(tools []loop.ToolDefinition) (n int64) {
 	return n
 }
 
-// notice tells what the task goes on without, nil for nothing.
-func (p *plan) notice() *Waiting { return both(p.refused(), p.lacks) }
-
-// refused tells of the tools that the model's server refuses.
-func (p *plan) refused() *Waiting {
-	names := slices.Clone(p.s.state.RefusedTools)
-	if len(names) == 0 {
-		return nil
-	}
-	slices.Sort(names)
-	return &Waiting{Reason: "ToolsRefused", Message: fmt.Sprintf("Not offered, since the model server refuses their schema: %s. The task goes on without them. "+
-		"To use them, correct their schema in the tool server, then create the task anew; or deny them in spec.deny of their AgentToolset.", firstNames(names))}
-}
-
-// firstNames names the first of some tools.
-func firstNames(names []string) string {
+// firstTools names the first of some tools.
+func firstTools(names []string) string {
 	if len(names) > maxNamedTools {
 		names = append(slices.Clone(names[:maxNamedTools]), "others")
 	}
@@ -125,7 +111,7 @@ func (s *session) withhold(sources []mcp.Source, withheld []mcp.Withheld) *Waiti
 	}
 	return &Waiting{Reason: "ToolsChanged", Message: fmt.Sprintf("Not offered, since their server has added or changed them after the task saw it first, "+
 		"and requireApproval is Never: %s. The task goes on without them. To use them, create the task anew, or set spec.requireApproval of their AgentToolset to Always.",
-		firstNames(names))}
+		firstTools(names))}
 }
 
 // awayToolset is one that the task goes on without.

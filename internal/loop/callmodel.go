@@ -76,16 +76,16 @@ func (e *Engine) replied(s *State, sp, newest *Spec, a Action, req *Request, rep
 	case PurposeTurn:
 		r.RequestBytes = req.Bytes()
 		r.Output, r.StopWhen = checkOutput(newest, reply), checkStop(s, newest, reply)
-		r.NeedApproval, r.ToolDigests = needApproval(sp, reply)
+		r.NeedApproval, r.ToolDigests = needApproval(s, sp, reply)
 	}
 	return []Event{{ModelReplied: r}}
 }
 
 // needApproval are the calls of a reply that wait for a human, and the digests of their tools.
-func needApproval(sp *Spec, reply *Reply) (ids []string, digests map[string]string) {
+func needApproval(s *State, sp *Spec, reply *Reply) (ids []string, digests map[string]string) {
 	for _, c := range reply.ToolCalls {
 		t, ok := sp.tool(c.Name)
-		if !ok || !t.RequireApproval || IsBuiltin(c.Name) || truncated(reply) || argumentsFault(c) != "" {
+		if !ok || s.RefusedTools[c.Name] || !t.RequireApproval || IsBuiltin(c.Name) || truncated(reply) || argumentsFault(c) != "" {
 			continue
 		}
 		ids = append(ids, c.ID)
@@ -99,9 +99,6 @@ func needApproval(sp *Spec, reply *Reply) (ids []string, digests map[string]stri
 	}
 	return ids, digests
 }
-
-// maxRefusedTools is how many tools a task goes on without because its model's server refuses them, each after a request of its own.
-const maxRefusedTools = 20
 
 // failure turns an error into an event, with what is known or estimated of its cost.
 func (e *Engine) failure(s *State, sp *Spec, a Action, partial *Reply, err, cause error, streamed int64) *ModelFailed {
@@ -124,8 +121,8 @@ func (e *Engine) failure(s *State, sp *Spec, a Action, partial *Reply, err, caus
 		return f
 	}
 	f.Cause, f.Message, f.Retry = me.Cause, me.Error(), me.Retry
-	if t := me.RefusedTool; t != "" && !IsBuiltin(t) && a.Purpose == PurposeTurn && len(s.RefusedTools) < maxRefusedTools {
-		f.RefusedTool, f.Retry = t, true
+	if s.canDoWithout(me.RefusedTool) {
+		f.RefusedTool, f.Retry = me.RefusedTool, true
 		return f
 	}
 	if me.Retry {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,7 +21,7 @@ func (e *Engine) callTools(ctx context.Context, s *State, sp *Spec) []Event {
 		if IsBuiltin(c.Name) {
 			continue
 		}
-		if why := cannotRun(t, sp, c); why != "" {
+		if why := cmp.Or(s.cannotOffer(c), cannotRun(t, sp, c)); why != "" {
 			results[i] = failedResult(c, why)
 			continue
 		}

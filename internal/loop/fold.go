@@ -160,13 +160,14 @@ func (s *State) applyFailed(e *Event) {
 	if f.Text != "" && (f.Purpose == PurposeTurn || f.Purpose == PurposeWrapUp) {
 		s.unread = append(s.unread, []string{f.Text})
 	}
-	if f.RefusedTool != "" {
-		s.RefusedTools = append(s.RefusedTools, f.RefusedTool)
-	}
-	if f.Interrupted || f.RefusedTool != "" {
+	if f.Interrupted {
 		return // our doing: no attempt of the model's is used up
 	}
 	s.countCall(f.Purpose)
+	if f.RefusedTool != "" { // what follows is another request
+		s.refuse(f.RefusedTool)
+		return
+	}
 	s.chargeFailed(f.Usage)
 	active := s.Active(e.Time)
 	if s.Failures == 0 {

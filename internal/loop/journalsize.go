@@ -21,7 +21,7 @@ func eventBytes(e *Event) int64 {
 	case e.ModelReplied != nil:
 		n += repliedBytes(e.ModelReplied)
 	case e.ModelFailed != nil:
-		n += len(e.ModelFailed.Message) + len(e.ModelFailed.Text)
+		n += len(e.ModelFailed.Message) + len(e.ModelFailed.Text) + len(e.ModelFailed.RefusedTool)
 	case e.CallsStarted != nil:
 		n += partsBytes(e.CallsStarted.CallIDs)
 	case e.ToolsReturned != nil:

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -34,7 +33,7 @@ func buildRequest(s *State, sp *Spec, p Purpose) *Request {
 	}
 	r.Tools = builtinTools(sp)
 	for _, t := range sp.Tools {
-		if !IsBuiltin(t.Name) && !slices.Contains(s.RefusedTools, t.Name) { // providers refuse a request that names a tool twice
+		if !IsBuiltin(t.Name) && !s.RefusedTools[t.Name] { // providers refuse a request that names a tool twice
 			r.Tools = append(r.Tools, t)
 		}
 	}

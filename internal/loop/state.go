@@ -39,8 +39,8 @@ type State struct {
 	// Question is what a human is asked, nil for nothing.
 	Question  *Question
 	Suspended bool
-	// RefusedTools are those that are not offered any more, since the model's server refuses them.
-	RefusedTools []string
+	// RefusedTools are those that are not offered any more, since the model's server refused their schemas.
+	RefusedTools map[string]bool
 	// WrapUp is the limit that was reached, while the wrap-up call is still due.
 	WrapUp ExitReason
 	// wrapUpWhy is what the end will say of it.

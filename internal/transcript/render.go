@@ -143,6 +143,7 @@ func (r *renderer) failed(e *loop.Event, f *loop.ModelFailed) {
 	r.head(e, "model", fmt.Sprintf("%s %s, %s", f.Purpose, what, usage(f.Usage, f.Cost)))
 	r.text(string(f.Cause), f.Message)
 	r.text("partial", f.Text)
+	r.text("goes on without", f.RefusedTool)
 	if f.Retry && !f.RetryAt.IsZero() {
 		r.text("again at", f.RetryAt.UTC().Format(time.RFC3339))
 	}

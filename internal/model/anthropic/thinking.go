@@ -20,7 +20,7 @@ const maxThinkingBudget = 32000
 const minThinkingTopP = 0.95
 
 // budgetPercent is the share of max_tokens that thinking may use, for models that take a budget.
-var budgetPercent = map[string]int64{"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 90, "max": 95}
+var budgetPercent = map[string]int64{"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 80, "max": 80}
 
 // adaptiveEffort is the effort for models that decide themselves how long to think. There is no effort below low.
 var adaptiveEffort = map[string]sdk.OutputConfigEffort{
@@ -49,6 +49,9 @@ func applyEffort(p *sdk.MessageNewParams, effort string) {
 		level, ok := adaptiveEffort[effort]
 		if !ok {
 			return
+		}
+		if level == sdk.OutputConfigEffortXhigh && !atLeast(p.Model, 4, 7) {
+			level = sdk.OutputConfigEffortMax // Claude 4.6 has max, and none between it and high.
 		}
 		p.OutputConfig.Effort = level
 		p.Thinking = sdk.ThinkingConfigParamUnion{OfAdaptive: &sdk.ThinkingConfigAdaptiveParam{
@@ -126,9 +129,12 @@ func isClaude(model string) bool { return strings.Contains(strings.ToLower(model
 // versionInName finds the first number of a model's name and the one after it, if that is no date.
 var versionInName = regexp.MustCompile(`(?:^|[-@:/ ])(\d{1,2})(?:[-.](\d{1,2}))?(?:[-@:.v ]|$)`)
 
-// thinksAdaptively tells by its name whether a model takes adaptive thinking. Names without a version are those of
+// thinksAdaptively tells by its name whether a model takes adaptive thinking.
+func thinksAdaptively(model string) bool { return atLeast(model, 4, 6) }
+
+// atLeast tells by its name whether a model is a Claude of a version or a newer one. Names without a version are those of
 // previews, which are newer.
-func thinksAdaptively(model string) bool {
+func atLeast(model string, wantMajor, wantMinor int) bool {
 	_, name, ok := strings.Cut(strings.ToLower(model), "claude")
 	if !ok {
 		return false
@@ -139,5 +145,5 @@ func thinksAdaptively(model string) bool {
 	}
 	major, _ := strconv.Atoi(m[1])
 	minor, _ := strconv.Atoi(m[2])
-	return major > 4 || major == 4 && minor >= 6
+	return major > wantMajor || major == wantMajor && minor >= wantMinor
 }

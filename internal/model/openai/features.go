@@ -26,6 +26,8 @@ type features struct {
 	asked, noEffort bool
 	// historyTools: the server refuses calls of tools that are not declared. noToolChoice: it does not know tool_choice.
 	historyTools, noToolChoice bool
+	// parted: the server wants an assistant's message between a tool's and a user's (Mistral, and templates of its models).
+	parted bool
 }
 
 // firstFeatures is what to begin with: OpenAI retired max_tokens, most compatible servers know nothing else.
@@ -43,6 +45,9 @@ func isOfficial(endpoint string) bool {
 
 // word finds "stream" and "streaming", but not stream_options: an underscore belongs to the word.
 var word = regexp.MustCompile(`(?i)\bstream(ing)?\b`)
+
+// afterTool is how servers refuse a user's message right after a tool's.
+var afterTool = regexp.MustCompile(`(?i)role\W{0,3}user\W{0,3} after role\W{0,3}tool`)
 
 // adapt reads a rejection of a request, which is bare where it holds calls and no tools. It returns the features to try next, and false where the rejection is about none of them.
 func (f features) adapt(status int, e model.ErrorBody, bare bool) (features, bool) {
@@ -66,6 +71,8 @@ func (f features) adapt(status int, e model.ErrorBody, bare bool) (features, boo
 		next.completionTokens = false
 	case !f.completionTokens && e.Names("max_tokens"):
 		next.completionTokens = true
+	case !f.parted && afterTool.MatchString(e.Message):
+		next.parted = true
 	case bare && f.historyTools && !f.noToolChoice && e.Names("tool_choice"):
 		next.noToolChoice = true
 	case bare && !f.historyTools && e.Names("tools"):

@@ -112,6 +112,9 @@ func toMessages(f features, req *loop.Request) []sdk.ChatCompletionMessageParamU
 				out = append(out, sdk.ToolMessage(r.Content, r.CallID))
 			}
 		default:
+			if n := len(out); f.parted && n > 0 && out[n-1].OfTool != nil {
+				out = append(out, sdk.AssistantMessage(noAnswer))
+			}
 			out = append(out, sdk.UserMessage(joined(m, loop.BlockText)))
 		}
 	}

@@ -228,3 +228,36 @@ func TestEveryEffortIsTakenByEveryProvider(t *testing.T) {
 		}
 	}
 }
+
+// Mistral's API, and the templates of its models elsewhere, refuse a user's message right after a tool's.
+func TestAUsersMessageMayFollowAToolsWhereverItMust(t *testing.T) {
+	for name, refusal := range map[string]string{
+		"Mistral":    `{"object":"error","message":"Unexpected role 'user' after role 'tool'","type":"invalid_request_message_order","param":null,"code":"3230"}`,
+		"in capital": `{"error":{"message":"Unexpected role \"USER\" after role \"TOOL\"."}}`,
+		"by a text":  `{"error":"unexpected role user after role tool"}`,
+		"FastAPI":    `{"detail":"Unexpected role 'user' after role 'tool'"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := wires["OpenAI"]
+			m, s := w.serve(t, func(_ int, body map[string]any) answer {
+				last := ""
+				for _, message := range list(body["messages"]) {
+					role := fmt.Sprint(object(message)["role"])
+					if role == "user" && last == "tool" {
+						return answer{400, refusal}
+					}
+					last = role
+				}
+				return answer{body: stream(w.text("ok")...)}
+			})
+			for range 2 {
+				if _, err := ask(t, m, append(called("a"), loop.UserText("Of the task's limits, this is left: 1 of 5 turns."))...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := len(s.bodies); n != 3 {
+				t.Errorf("%d requests: it is remembered", n)
+			}
+		})
+	}
+}

@@ -69,7 +69,7 @@ func Samples() []loop.Event {
 	events[5].ModelFailed = &loop.ModelFailed{
 		Purpose: loop.PurposeTurn, Cause: loop.CauseModelUnavailable, Message: "The model server broke the reply off.", Text: "I was about to",
 		Usage: loop.Usage{InputTokens: 900, OutputTokens: 4, TotalTokens: 904, Estimated: true},
-		Retry: true, RetryAt: start.Add(time.Minute), RetryAfter: 30 * time.Second, Interrupted: true, OutputCap: 2000, Cost: &loop.Cost{Amount: "0.00276", Currency: "USD"},
+		Retry: true, RetryAt: start.Add(time.Minute), RetryAfter: 30 * time.Second, RefusedTool: "bad__query", Interrupted: true, OutputCap: 2000, Cost: &loop.Cost{Amount: "0.00276", Currency: "USD"},
 	}
 	events[6].Asked = &loop.Asked{ID: "q-7", Kind: loop.QuestionApproval, Question: "May files__write run?", CallIDs: []string{"call-2"}, InputHash: "9f86d081"}
 	events[7].InputSeen = &loop.InputSeen{InputHash: "e3b0c442"}
