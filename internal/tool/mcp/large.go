@@ -32,13 +32,15 @@ var errSlowBody = errors.New("a large answer comes too slowly")
 type places struct {
 	slots *fairshare.Slots[*exchange]
 	time  time.Duration
+	// rest is how many times as long as a list took its place stays taken after it.
+	rest time.Duration
 
 	mu      sync.Mutex
 	waiting map[*exchange]chan struct{}
 }
 
 func newPlaces(n int) *places {
-	p := &places{time: largeTime, waiting: map[*exchange]chan struct{}{}}
+	p := &places{time: largeTime, rest: listRest, waiting: map[*exchange]chan struct{}{}}
 	p.slots = fairshare.New(n, p.wake)
 	return p
 }
@@ -93,7 +95,7 @@ func (p *places) claim(ctx context.Context, namespace string, ex *exchange, abor
 	began := time.Now()
 	held, room := context.WithTimeout(context.Background(), p.time)
 	context.AfterFunc(held, func() {
-		time.AfterFunc(ex.rest(time.Since(began)), slot.Release)
+		time.AfterFunc(p.restAfter(ex, time.Since(began)), slot.Release)
 		if errors.Is(held.Err(), context.DeadlineExceeded) && ex.late() {
 			abort()
 		}
@@ -102,12 +104,12 @@ func (p *places) claim(ctx context.Context, namespace string, ex *exchange, abor
 	return nil
 }
 
-// rest is how long the place of an answer is kept after it, which took so long to read and decode. Many toolsets with large lists
+// restAfter is how long the place of an answer is kept after it, which took so long to read and decode. Many toolsets with large lists
 // would else take a processor for themselves.
-func (ex *exchange) rest(took time.Duration) (rest time.Duration) {
+func (p *places) restAfter(ex *exchange, took time.Duration) (rest time.Duration) {
 	ex.set(func(ex *exchange) {
 		if ex.most > 0 {
-			rest = min(listRest*took, maxListRest)
+			rest = min(p.rest*took, maxListRest)
 		}
 	})
 	return rest

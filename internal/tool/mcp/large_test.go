@@ -138,3 +138,21 @@ func TestLargeMessageThatIsNoAnswerIsLeftOut(t *testing.T) {
 	}
 	occupy(t, p)
 }
+
+// Many toolsets with large lists would else take a processor for themselves.
+func TestThePlaceOfAListRestsAfterIt(t *testing.T) {
+	p := newPlaces(1)
+	list, call := &exchange{most: maxPageBytes}, &exchange{}
+	for name, tc := range map[string]struct {
+		ex         *exchange
+		took, want time.Duration
+	}{
+		"a list":      {list, 100 * time.Millisecond, 900 * time.Millisecond},
+		"a slow list": {list, time.Minute, maxListRest},
+		"a result":    {call, time.Minute, 0},
+	} {
+		if got := p.restAfter(tc.ex, tc.took); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"regexp"
 
@@ -43,8 +44,9 @@ const codeNoSession, codeServer = -32001, -32000
 func (w *wall) noteLost(sent bool, status int, answer *jsonrpc.Response, raw []byte, ex *exchange) bool {
 	var code int64
 	text := string(bytes.TrimSpace(raw))
-	switch rpc, isRPC := rpcError(answer); {
-	case isRPC:
+	var rpc *jsonrpc.Error
+	switch {
+	case answer != nil && errors.As(answer.Error, &rpc):
 		code, text = rpc.Code, rpc.Message
 	case status == http.StatusOK:
 		return false // it is a result
@@ -57,12 +59,4 @@ func (w *wall) noteLost(sent bool, status int, answer *jsonrpc.Response, raw []b
 	}
 	w.forgotten(ex)
 	return true
-}
-
-func rpcError(answer *jsonrpc.Response) (*jsonrpc.Error, bool) {
-	if answer == nil || answer.Error == nil {
-		return nil, false
-	}
-	rpc, ok := answer.Error.(*jsonrpc.Error)
-	return rpc, ok
 }
