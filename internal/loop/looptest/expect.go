@@ -2,6 +2,7 @@ package looptest
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,12 @@ func (p *Player) exit() string {
 	return "Running"
 }
 
+// wholeSentences begin with a capital letter or with the name of a field, and end with a full stop. A brokenSentence is followed by
+// another one without a full stop: a bracket, or two of them.
+var wholeSentences = regexp.MustCompile(`^(?:[A-Z]|spec\.|max)[^)]*(?:\)[^)]*)*\.$`)
+
+var brokenSentence = regexp.MustCompile(`\) [A-Z]|\.\.|\. [a-z]`)
+
 // expect checks what the scenario says of the task.
 func (p *Player) expect(when string, want *Expect) {
 	p.t.Helper()
@@ -25,6 +32,9 @@ func (p *Player) expect(when string, want *Expect) {
 	equal(p, when, "exit", p.exit(), want.Exit, want.Exit != "")
 	if s.End != nil {
 		equal(p, when, "cause", string(s.End.Cause), want.Cause, true)
+		if m := s.End.Message; !wholeSentences.MatchString(m) || brokenSentence.MatchString(m) {
+			p.t.Errorf("%s: message is %q, which is no whole sentences", when, s.End.Message)
+		}
 		if !strings.Contains(s.End.Message, want.Message) {
 			p.t.Errorf("%s: message is %q, want it to contain %q", when, s.End.Message, want.Message)
 		}
