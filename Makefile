@@ -7,11 +7,12 @@ help: ## List the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: generate
-generate: ## Generate deepcopy, apply configurations, CRDs and RBAC.
+generate: ## Generate deepcopy, apply configurations, CRDs, RBAC and docs/api.md.
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	$(TOOL) controller-gen applyconfiguration:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen rbac:roleName=agenttask-operator paths=./internal/controller/... output:rbac:artifacts:config=config/rbac
+	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=./api --config=hack/api-docs.yaml --renderer=markdown --output-path=docs/api.md
 
 .PHONY: build
 build: ## Build the manager to bin/.
@@ -29,6 +30,10 @@ dev: build ## The same control plane and operator, kept up for use with kubectl.
 test: ## Unit tests and the suite against a real control plane, with the race detector.
 	hack/controlplane/ensure.sh >/dev/null
 	go test -race ./...
+
+.PHONY: example
+example: ## The test kit for others, as a module that is outside of this one uses it.
+	cd examples/agenttest && KUBEBUILDER_ASSETS="$$(../../hack/controlplane/ensure.sh)" go test -race -count=1 ./...
 
 .PHONY: test-servers
 test-servers: ## The providers and tools against servers that others wrote (needs node and npm).
@@ -58,6 +63,7 @@ lint: ## golangci-lint, with kube-api-linter on the API.
 .PHONY: verify
 verify: generate lint ## Generated files are current, lint is clean, go.mod is tidy.
 	go mod tidy
+	cd examples/agenttest && go mod tidy
 	charts/sync-crds.sh
 	@git diff --exit-code -- . || { echo 'Generated files or go.mod are not current: commit what `make verify` changed.'; exit 1; }
 

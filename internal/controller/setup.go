@@ -4,6 +4,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -84,7 +85,7 @@ type TaskReconciler struct {
 	// room is the memory for calls with long conversations, suspects admits turns that ended in crashes.
 	room     *fairshare.Room[types.NamespacedName]
 	suspects *suspects
-	queue    taskQueue
+	queue    atomic.Pointer[taskQueue]
 }
 
 type callSlots = fairshare.Slots[types.NamespacedName]
@@ -125,19 +126,25 @@ func NewToolPool(memory int64) *mcp.Pool {
 
 // SetupWithManager registers the controllers of all kinds.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	_, err := Setup(mgr, o)
+	return err
+}
+
+// Setup is SetupWithManager. It also gives the reconciler of tasks.
+func Setup(mgr ctrl.Manager, o Options) (*TaskReconciler, error) {
 	r := NewTaskReconciler(o, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("agenttask-operator"))
 	for _, runnable := range []manager.Runnable{r.statuses, manager.RunnableFunc(r.letGoAll)} {
 		if err := mgr.Add(runnable); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := r.setup(mgr); err != nil {
-		return err
+		return nil, err
 	}
 	if err := setupModelController(mgr, r.Models, r.slots); err != nil {
-		return err
+		return nil, err
 	}
-	return setupToolsetController(mgr, r.Models, r.Tools)
+	return r, setupToolsetController(mgr, r.Models, r.Tools)
 }
 
 func (r *TaskReconciler) setup(mgr ctrl.Manager) error {
@@ -147,7 +154,7 @@ func (r *TaskReconciler) setup(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.AgentModel{}, handler.EnqueueRequestsFromMapFunc(r.waitingTasks)).
 		Watches(&v1alpha1.AgentToolset{}, handler.EnqueueRequestsFromMapFunc(r.waitingTasks)).
 		WatchesRawSource(source.Func(func(_ context.Context, q taskQueue) error {
-			r.queue = q
+			r.queue.Store(&q)
 			return nil
 		})).
 		WithOptions(controller.Options{

@@ -30,9 +30,21 @@ const (
 
 // wake enqueues a task for which a slot is held.
 func (r *TaskReconciler) wake(key types.NamespacedName) {
-	if r.queue != nil {
-		enqueue(r.queue, key, wokenPriority)
+	if q := r.queue.Load(); q != nil {
+		enqueue(*q, key, wokenPriority)
 	}
+}
+
+// WakeAll looks at every task again, such as after a clock was moved that no timer goes by.
+func (r *TaskReconciler) WakeAll(ctx context.Context) error {
+	list := &v1alpha1.AgentTaskList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		r.wake(keyOf(&list.Items[i]))
+	}
+	return nil
 }
 
 // wakeNamed is wake for a task's namespace/name.

@@ -81,6 +81,9 @@ func exists(t *testing.T, folder, test string) bool {
 func TestLinksBetweenPagesLeadSomewhere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s:#]+)(?:#[^)\s]*)?\)`)
 	for _, page := range glob(t, "*.md", "docs/*.md", "docs/adr/*.md") {
+		if page == "docs/api.md" {
+			continue // generated, and its patterns look like links
+		}
 		for _, to := range link.FindAllStringSubmatch(read(t, page), -1) {
 			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), to[1])); err != nil {
 				t.Errorf("%s links to %s, which is not there", page, to[1])

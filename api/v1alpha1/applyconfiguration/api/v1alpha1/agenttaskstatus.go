@@ -50,7 +50,7 @@ type AgentTaskStatusApplyConfiguration struct {
 	Transcript *TranscriptStatusApplyConfiguration `json:"transcript,omitempty"`
 	// observedGeneration is the spec's generation that this status is about, -1 until the operator has seen the object.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready, Reconciling, Stalled (kstatus) and Finished.
+	// conditions are Ready, Reconciling, Stalled (kstatus) and Finished, and ToolsWithheld where the task goes on without some of its tools.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
