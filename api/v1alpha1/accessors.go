@@ -5,6 +5,7 @@ func (t *AgentTask) Finished() bool {
 	switch t.Status.Phase {
 	case PhaseSucceeded, PhaseFailed, PhaseCancelled:
 		return true
+	case PhasePending, PhaseRunning, PhaseNeedsInput, PhaseSuspended:
 	}
 	return false
 }
@@ -20,6 +21,7 @@ func (r LoopExitReason) Phase() AgentTaskPhase {
 		return PhaseNeedsInput
 	case ExitCancelled:
 		return PhaseCancelled
+	case ExitIterationCapReached, ExitTokenBudgetExceeded, ExitTimeBudgetExceeded, ExitInputTimeout, ExitNoProgress, ExitError:
 	}
 	return PhaseFailed
 }

@@ -275,8 +275,11 @@ func newProvider(p v1alpha1.Provider, cfg model.Config) (loop.Model, error) {
 		return anthropic.New(cfg)
 	case v1alpha1.ProviderGemini:
 		return gemini.New(cfg)
+	case v1alpha1.ProviderOpenAI:
+		return openai.New(cfg)
+	case v1alpha1.ProviderScripted: // it has no client
 	}
-	return openai.New(cfg)
+	return nil, fmt.Errorf("this operator does not know provider %q", loop.Visible(string(p)))
 }
 
 // share finds what outlives a call. A new generation gets a new client, but keeps the calls in flight and the rates.

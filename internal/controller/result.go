@@ -208,6 +208,7 @@ func (r *TaskReconciler) announce(task *v1alpha1.AgentTask, was *v1alpha1.AgentT
 		r.Recorder.Eventf(task, nil, corev1.EventTypeWarning, string(st.ExitReason), "Finish", "%s", loop.Cut(st.Message, 1000))
 	case v1alpha1.PhaseCancelled:
 		r.Recorder.Eventf(task, nil, corev1.EventTypeNormal, string(st.ExitReason), "Finish", "%s", st.Message)
+	case v1alpha1.PhasePending, v1alpha1.PhaseRunning, v1alpha1.PhaseSuspended, v1alpha1.PhaseSucceeded:
 	}
 }
 

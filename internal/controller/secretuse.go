@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/anthropic"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/gemini"
@@ -39,8 +40,11 @@ func recipient(sp *v1alpha1.AgentModelSpec) (string, error) {
 		return egress.Host(anthropic.DefaultEndpoint)
 	case v1alpha1.ProviderGemini:
 		return egress.Host(gemini.DefaultEndpoint)
+	case v1alpha1.ProviderOpenAI:
+		return egress.Host(openai.DefaultEndpoint)
+	case v1alpha1.ProviderScripted: // it sends nothing
 	}
-	return egress.Host(openai.DefaultEndpoint)
+	return "", fmt.Errorf("this operator does not know provider %q", loop.Visible(string(sp.Provider)))
 }
 
 // mayUse refuses a Secret that is not meant for the operator, or not for the host that would get it. Its errors are *Waiting.

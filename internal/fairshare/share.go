@@ -129,6 +129,7 @@ func (s *Slots[K]) end(c *claim[K]) {
 	case taken:
 		s.endCall(c)
 		s.use(c.group, -1)
+	case over:
 	}
 	c.state = over
 	delete(s.claims, c.key)

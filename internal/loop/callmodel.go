@@ -77,6 +77,7 @@ func (e *Engine) replied(s *State, sp, newest *Spec, a Action, req *Request, rep
 		r.RequestBytes = req.Bytes()
 		r.Output, r.StopWhen = checkOutput(newest, reply), checkStop(s, newest, reply)
 		r.NeedApproval, r.ToolDigests = needApproval(s, sp, reply)
+	case PurposeWrapUp: // its text is all that counts
 	}
 	return []Event{{ModelReplied: r}}
 }

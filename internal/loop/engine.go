@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Engine performs actions. It is safe for use by many tasks at once; a task's State is not.
+// Engine performs the actions of a task. It holds nothing of the task itself, and is cheap: make one for each step, with the clients
+// that the step is to use. It is safe for use by several goroutines; a task's State is not.
 type Engine struct {
 	Clock Clock
 	// Model answers turns, wrap-ups and compactions, Judge gives verdicts; a nil Judge means Model.

@@ -110,6 +110,7 @@ func (s *State) applyReplied(r *ModelReplied) {
 		return
 	case PurposeCompaction:
 		return // the Compacted event that follows does it
+	case PurposeTurn, PurposeWrapUp:
 	}
 	texts := r.Reply.Texts()
 	s.unread = append(s.unread, texts)

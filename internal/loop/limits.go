@@ -77,6 +77,7 @@ func limitMessage(reason ExitReason, s *State, sp *Spec) string {
 			again = fmt.Sprintf("were the same %d again and again", period)
 		}
 		return fmt.Sprintf("The last %d turns %s. Look at %s, then create the task anew with a clearer prompt.", s.Repeats, again, said)
+	case ExitCompleted, ExitNeedInput, ExitInputTimeout, ExitCancelled, ExitError: // they are no limits
 	}
 	return ""
 }

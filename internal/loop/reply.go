@@ -49,6 +49,7 @@ func refused(r *Reply) (Action, bool) {
 		return finish(ExitError, CauseModelRefused, "The model refused the request. What it said is in the transcript; change the prompt or the model, and create the task anew."), true
 	case FinishContentFilter:
 		return finish(ExitError, CauseContentFiltered, "The provider's content filter stopped the reply. Change the prompt or the tool results that led to it, and create the task anew."), true
+	case FinishStop, FinishToolCalls, FinishLength, FinishCut:
 	}
 	return Action{}, false
 }

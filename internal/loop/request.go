@@ -24,6 +24,7 @@ func buildRequest(s *State, sp *Spec, p Purpose) *Request {
 		return judgeRequest(s, sp)
 	case PurposeCompaction:
 		return compactionRequest(s, sp)
+	case PurposeTurn, PurposeWrapUp:
 	}
 	r := &Request{Purpose: p, System: systemPrompt(sp), Messages: conversation(s, sp)}
 	if p == PurposeWrapUp {

@@ -113,6 +113,7 @@ func (e *estimator) node(x ast.Expr) (steps float64, size extent) {
 		return steps + 1 + size.items, size
 	case ast.ComprehensionKind:
 		return e.loop(x.AsComprehension())
+	default: // stopWhen has no messages
 	}
 	e.fail("it makes a message, which is not allowed")
 	return 0, extent{}
@@ -209,8 +210,9 @@ func flat(t *types.Type) bool {
 		return simple(params[0]) || params[0].Kind() == types.MapKind && flat(params[0])
 	case types.MapKind:
 		return simple(params[0]) && simple(params[1])
+	default:
+		return simple(t)
 	}
-	return simple(t)
 }
 
 func simple(t *types.Type) bool {
@@ -218,6 +220,7 @@ func simple(t *types.Type) bool {
 	case types.BoolKind, types.BytesKind, types.DoubleKind, types.DurationKind, types.IntKind, types.NullTypeKind, types.StringKind,
 		types.TimestampKind, types.TypeKind, types.UintKind:
 		return true
+	default:
+		return false
 	}
-	return false
 }

@@ -69,8 +69,9 @@ func instructions(re *syntax.Regexp) int {
 			return n*max(re.Min, 1) + 2
 		}
 		return (n+1)*re.Max - re.Min + 1
+	default:
+		return n + 1
 	}
-	return n + 1
 }
 
 // patterns compiles the expressions of one schema, each once: the library asks for each at least twice.

@@ -209,11 +209,12 @@ func finishReason(stop sdk.StopReason, calls bool) loop.FinishReason {
 		return loop.FinishRefusal
 	case sdk.StopReasonToolUse:
 		return loop.FinishToolCalls
+	default: // some compatible servers say end_turn beside calls, or nothing
+		if calls {
+			return loop.FinishToolCalls
+		}
+		return loop.FinishStop
 	}
-	if calls { // Some compatible servers say end_turn, or nothing.
-		return loop.FinishToolCalls
-	}
-	return loop.FinishStop
 }
 
 // inputText is a call's input as the server wrote it, because decoding would change large numbers; "" for an empty object or

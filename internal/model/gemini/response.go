@@ -35,11 +35,12 @@ func finishReason(r genai.FinishReason, calls bool) loop.FinishReason {
 		genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonImageSafety,
 		genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
 		return loop.FinishContentFilter
+	default:
+		if calls {
+			return loop.FinishToolCalls
+		}
+		return loop.FinishStop
 	}
-	if calls {
-		return loop.FinishToolCalls
-	}
-	return loop.FinishStop
 }
 
 // toUsage normalises. The prompt holds the cached tokens; thoughts are counted apart from the candidates and are output.
