@@ -18,7 +18,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 )
 
 // config is what the flags say.

@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/anthropic"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/gemini"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/limit"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/openai"

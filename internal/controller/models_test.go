@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop/looptest"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 )
 
 func TestWhatWasDeletedIsLetGo(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop/looptest"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )

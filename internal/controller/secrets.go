@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 

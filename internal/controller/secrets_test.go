@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop/looptest"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 )
 
 // The API server refuses these, but not in objects that are older than the rule.

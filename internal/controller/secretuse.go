@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/anthropic"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/gemini"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/openai"
 )

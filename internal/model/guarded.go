@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"sync/atomic"
 
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 )
 
 // guardedTransport checks what the dialer cannot see (the target behind a proxy), caps replies and mends what servers make of

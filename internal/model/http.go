@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 )
 
 // maxRedirects bounds how often one request is sent on.

@@ -10,8 +10,8 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 )
 
 // ErrorFromTransport turns an error below HTTP into what the loop is to do. The context is the one of the call

@@ -18,7 +18,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 )
 
 // Options say how an operator runs. The zero value suits most suites.

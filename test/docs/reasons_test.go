@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,6 +95,62 @@ func TestEveryExitReasonIsInEveryTable(t *testing.T) {
 		}
 		if !strings.Contains(read(t, "internal/telemetry/genai.go"), "v1alpha1.Exit"+reason+":") {
 			t.Errorf("internal/telemetry has no agent finish reason for %s", reason)
+		}
+	}
+}
+
+// The table of packages names every package, and what it imports of ours, no less and no more.
+func TestTheTableOfPackagesIsTrue(t *testing.T) {
+	const module = "github.com/agentloop-dev/agenttask-operator/"
+	named := regexp.MustCompile("`([a-z0-9/-]+)`")
+	rows := map[string]string{}
+	for row := range strings.Lines(read(t, "CONTRIBUTING.md")) {
+		if cells := strings.Split(row, "|"); len(cells) == 5 {
+			if folder := named.FindStringSubmatch(cells[1]); folder != nil {
+				rows[folder[1]] = cells[3]
+			}
+		}
+	}
+	imports := map[string]map[string]bool{}
+	for _, pattern := range []string{"api/*", "internal/*", "internal/*/*", "pkg/*", "cmd/*", "config/*"} {
+		for _, path := range glob(t, pattern+"/*.go") {
+			folder := filepath.ToSlash(filepath.Dir(path))
+			if imports[folder] == nil {
+				imports[folder] = map[string]bool{}
+			}
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, read(t, path), parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, in := range file.Imports {
+				if text, _ := literal(in.Path); strings.HasPrefix(text, module) {
+					imports[folder][strings.TrimPrefix(text, module)] = true
+				}
+			}
+		}
+	}
+	for folder, uses := range imports {
+		cell, ok := rows[folder]
+		if !ok {
+			t.Errorf("CONTRIBUTING.md does not tell of %s", folder)
+			continue
+		}
+		told := map[string]bool{}
+		for _, m := range named.FindAllStringSubmatch(cell, -1) {
+			told[m[1]] = true
+		}
+		for used := range uses {
+			if !told[used] && !strings.Contains(cell, "any of the above") {
+				t.Errorf("%s imports %s, which CONTRIBUTING.md does not tell", folder, used)
+			}
+		}
+		for name := range told {
+			if !uses[name] {
+				t.Errorf("CONTRIBUTING.md tells that %s imports %s, which it does not", folder, name)
+			}
 		}
 	}
 }

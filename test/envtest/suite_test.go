@@ -27,7 +27,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/test/controlplane"
 	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
 )

@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/modeltest"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/model/modeltest"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 )
 
 // UnavailableError says that a toolset's tools cannot be had now.

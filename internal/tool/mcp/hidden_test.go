@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/model"
-	"github.com/agentloop-dev/agenttask-operator/internal/model/egress"
 )
 
 // One text for all that a port can do tells nobody which of them are open.

@@ -99,7 +99,7 @@ func node22(t *testing.T, dir string) string {
 func TestConformanceRunnerOfTheMCPProject(t *testing.T) {
 	dir := modeltest.NPM(t)
 	client := filepath.Join(t.TempDir(), "client")
-	build := exec.Command("go", "build", "-o", client, "./conformanceclient")
+	build := exec.Command("go", "build", "-o", client, "github.com/agentloop-dev/agenttask-operator/test/conformanceclient")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
