@@ -19,6 +19,7 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
 	"github.com/agentloop-dev/agenttask-operator/internal/egress"
+	"github.com/agentloop-dev/agenttask-operator/internal/resolve"
 )
 
 // config is what the flags say.
@@ -72,13 +73,13 @@ func (c *config) bind(fs *flag.FlagSet) {
 	fs.DurationVar(&c.statusInterval, "status-interval", time.Second, "shortest time between two status writes of one task, unless its phase, exit reason or question changes")
 	fs.IntVar(&c.turnAttempts, "max-turn-attempts", 3, "times that one turn may end in a crash of the operator before its task fails as TurnCrashed")
 	fs.StringVar(&c.maxJournalBytes, "max-journal-bytes", "32Mi", "size at which a task's journal ends it, in bytes or as a quantity")
-	fs.DurationVar(&c.maxCallTimeout, "max-call-timeout", controller.DefaultMaxCallTimeout, "longest requestTimeout, callTimeout and scripted delay; a larger one in an object is lowered, and its Ready condition says so")
+	fs.DurationVar(&c.maxCallTimeout, "max-call-timeout", resolve.DefaultMaxCallTimeout, "longest requestTimeout, callTimeout and scripted delay; a larger one in an object is lowered, and its Ready condition says so")
 	fs.DurationVar(&c.shutdownGrace, "shutdown-grace", 30*time.Second, "time that running calls get to end when the operator is stopped")
 	fs.StringVar(&c.defaultModel, "default-model", "", "namespace/name of the AgentModel for tasks without modelRef, where their namespace has none named default")
 	fs.StringVar(&c.allowEgress, "allow-egress", "", "comma-separated CIDRs that models and toolsets may be in although they are refused (link-local; loopback and private ones, where those are denied), and to which credentials may go by http")
 	fs.BoolVar(&c.denyLoopback, "deny-loopback", inCluster(), "refuse model and tool servers on loopback addresses; true in a cluster")
 	fs.BoolVar(&c.denyPrivate, "deny-private-networks", false, "refuse model and tool servers on private addresses, such as those of Pods and Services; --allow-egress opens some of them")
-	fs.StringVar(&c.secretPolicy, "secret-policy", string(controller.SecretsAny), "Secrets that models and tools may use: Any, or Labelled, which are those with the label "+v1alpha1.LabelAllowUse+"=true or of type "+v1alpha1.SecretTypeCredentials)
+	fs.StringVar(&c.secretPolicy, "secret-policy", string(resolve.SecretsAny), "Secrets that models and tools may use: Any, or Labelled, which are those with the label "+v1alpha1.LabelAllowUse+"=true or of type "+v1alpha1.SecretTypeCredentials)
 	fs.BoolVar(&c.allowPlaintext, "allow-plaintext-credentials", false, "let http:// carry what is from a Secret to public addresses too; private ones and loopback are always allowed")
 	fs.BoolVar(&c.showVersion, "version", false, "print the version and exit")
 }
@@ -99,9 +100,9 @@ func (c *config) controllerOptions() (o controller.Options, err error) {
 	if c.maxCallTimeout <= 0 {
 		return o, fmt.Errorf("--max-call-timeout is %s: use a duration such as 1h", c.maxCallTimeout)
 	}
-	policy := controller.SecretPolicy(c.secretPolicy)
-	if policy != controller.SecretsAny && policy != controller.SecretsLabelled {
-		return o, fmt.Errorf("--secret-policy is %q: write %s or %s", policy, controller.SecretsAny, controller.SecretsLabelled)
+	policy := resolve.SecretPolicy(c.secretPolicy)
+	if policy != resolve.SecretsAny && policy != resolve.SecretsLabelled {
+		return o, fmt.Errorf("--secret-policy is %q: write %s or %s", policy, resolve.SecretsAny, resolve.SecretsLabelled)
 	}
 	o = controller.Options{
 		Holder: holder(), MaxConcurrentTurns: c.maxConcurrentTurns, StatusInterval: c.statusInterval,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/controller"
+	"github.com/agentloop-dev/agenttask-operator/internal/resolve"
 )
 
 func parse(t *testing.T, args ...string) *config {
@@ -95,11 +96,11 @@ func TestOptionsFollowTheFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.SecretPolicy != controller.SecretsLabelled || !o.AllowPlaintextCredentials || !o.Guard.DenyPrivate || o.Guard.OnFailure == nil {
+	if o.SecretPolicy != resolve.SecretsLabelled || !o.AllowPlaintextCredentials || !o.Guard.DenyPrivate || o.Guard.OnFailure == nil {
 		t.Errorf("%+v", o)
 	}
 	byDefault, err := parse(t).controllerOptions()
-	if err != nil || byDefault.SecretPolicy != controller.SecretsAny || byDefault.AllowPlaintextCredentials || byDefault.Guard.DenyPrivate {
+	if err != nil || byDefault.SecretPolicy != resolve.SecretsAny || byDefault.AllowPlaintextCredentials || byDefault.Guard.DenyPrivate {
 		t.Errorf("by default %+v, %v", byDefault, err)
 	}
 	if o.DefaultModel != (types.NamespacedName{Namespace: "team-b", Name: "gpt"}) || o.MaxJournalBytes != 1<<20 ||

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/resolve"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 
@@ -55,34 +56,34 @@ func readyCondition(conditions []metav1.Condition, generation int64, err error, 
 	return out, nil
 }
 
-func setupModelController(mgr ctrl.Manager, models *Models, slots *callSlots) error {
+func setupModelController(mgr ctrl.Manager, models *resolve.Models, slots *callSlots) error {
 	gone := func(key client.ObjectKey) {
-		models.forget(key)
+		models.Forget(key)
 		slots.SetModelLimit(key.String(), 0)
 	}
 	// The queue takes what comes at any time, so no call waits to tell what it has shown.
 	calls := source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		models.tellHealth(func(key client.ObjectKey) { q.Add(reconcile.Request{NamespacedName: key}) })
+		models.TellHealth(func(key client.ObjectKey) { q.Add(reconcile.Request{NamespacedName: key}) })
 		return nil
 	})
 	return setupLookedAt(mgr, "agentmodel", gone, calls, func(ctx context.Context, m *v1alpha1.AgentModel) error {
-		built, err := models.build(ctx, m)
+		built, err := models.Build(ctx, m)
 		if err == nil {
-			slots.SetModelLimit(keyOf(m).String(), built.maxConcurrent())
+			slots.SetModelLimit(keyOf(m).String(), built.MaxConcurrent())
 		}
 		reason := ""
 		if err == nil {
-			reason, err = models.ready(m)
+			reason, err = models.Ready(m)
 		}
 		m.Status.ObservedGeneration = m.Generation
-		ok := "The model can be called." + models.loweredInModel(&m.Spec)
-		m.Status.Conditions, err = readyCondition(m.Status.Conditions, m.Generation, err, reason, ok, models.clock.Now())
+		ok := "The model can be called." + models.LoweredInModel(&m.Spec)
+		m.Status.Conditions, err = readyCondition(m.Status.Conditions, m.Generation, err, reason, ok, models.Clock.Now())
 		return err
 	})
 }
 
-func setupToolsetController(mgr ctrl.Manager, models *Models, pool *mcp.Pool) error {
-	return setupLookedAt(mgr, "agenttoolset", models.forgetToolset, nil, func(ctx context.Context, s *v1alpha1.AgentToolset) error {
+func setupToolsetController(mgr ctrl.Manager, models *resolve.Models, pool *mcp.Pool) error {
+	return setupLookedAt(mgr, "agenttoolset", models.ForgetToolset, nil, func(ctx context.Context, s *v1alpha1.AgentToolset) error {
 		id, tools, err := discover(ctx, models, pool, s)
 		s.Status.ObservedGeneration = s.Generation
 		if err == nil {
@@ -92,8 +93,8 @@ func setupToolsetController(mgr ctrl.Manager, models *Models, pool *mcp.Pool) er
 		if odd := pool.Odd(id); odd != "" && err == nil {
 			ok += " The server describes some otherwise than the protocol has it: " + odd + ". What of them cannot be used is left out."
 		}
-		ok += models.lowered("spec.callTimeout", s.Spec.CallTimeout, mcp.DefaultCallTimeout)
-		s.Status.Conditions, err = readyCondition(s.Status.Conditions, s.Generation, err, reasonResolved, ok, models.clock.Now())
+		ok += models.Lowered("spec.callTimeout", s.Spec.CallTimeout, mcp.DefaultCallTimeout)
+		s.Status.Conditions, err = readyCondition(s.Status.Conditions, s.Generation, err, resolve.ReasonResolved, ok, models.Clock.Now())
 		return err
 	})
 }
@@ -138,8 +139,8 @@ func setupLookedAt[T any, P interface {
 	return b.Complete(reconciler)
 }
 
-func discover(ctx context.Context, models *Models, pool *mcp.Pool, set *v1alpha1.AgentToolset) (id string, tools []mcp.Tool, err error) {
-	id, cfg, err := models.toolset(ctx, set)
+func discover(ctx context.Context, models *resolve.Models, pool *mcp.Pool, set *v1alpha1.AgentToolset) (id string, tools []mcp.Tool, err error) {
+	id, cfg, err := models.Toolset(ctx, set)
 	if err != nil {
 		return "", nil, err
 	}

@@ -214,7 +214,7 @@ func TestATicketThatIsNotUsedIsGivenBack(t *testing.T) {
 	if kinds[len(kinds)-1] != loop.KindSuspended {
 		t.Fatal(kinds)
 	}
-	if _, wait := run.p.model.limiter.Take("another", 1); wait != nil {
+	if _, wait := run.p.model.Limiter.Take("another", 1); wait != nil {
 		t.Errorf("no call was made, but another waits %v: %s", wait.After, wait.Detail)
 	}
 }

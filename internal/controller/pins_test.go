@@ -269,7 +269,7 @@ func (p *pinRig) relist() {
 		if err := p.kube.Get(p.Context(), types.NamespacedName{Namespace: taskKey.Namespace, Name: e}, set); err != nil {
 			p.Fatal(err)
 		}
-		if id, _, err := p.Models.toolset(p.Context(), set); err == nil {
+		if id, _, err := p.Models.Toolset(p.Context(), set); err == nil {
 			p.Tools.Close(id)
 			p.Tools.Open(id)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/resolve"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 
@@ -22,7 +23,7 @@ type plan struct {
 	limits specLimits
 
 	// model and judge are nil while they are not resolved; judge stays nil for the task's own model.
-	model, judge *resolvedModel
+	model, judge *resolve.Model
 	// tools are nil while they are not resolved, and for a task without toolsets.
 	tools *mcp.Set
 	// stale: a model call was made since tools were resolved, so their credentials may have been replaced.
@@ -96,15 +97,15 @@ func (p *plan) make(task *v1alpha1.AgentTask, deleted bool) loop.Spec {
 		sp.Retry.MaxAttempts = math.MaxInt32 // the AgentModel's own bounds are not known
 		return sp
 	}
-	m := &p.model.object.Spec
-	sp.ContextWindowTokens, sp.Price, sp.RequestTimeout = deref(m.ContextWindowTokens), p.model.price(), p.model.requestTimeout
+	m := &p.model.Object.Spec
+	sp.ContextWindowTokens, sp.Price, sp.RequestTimeout = deref(m.ContextWindowTokens), p.model.Price(), p.model.RequestTimeout
 	if m.Parameters != nil {
 		sp.ReplyTokens = deref(m.Parameters.MaxOutputTokens)
 	}
-	sp.Retry = p.model.retry(p.answered)
+	sp.Retry = p.model.Retry(p.answered)
 	sp.JudgePrice = sp.Price
 	if p.judge != nil {
-		sp.OwnJudge, sp.JudgePrice, sp.JudgeRetry = true, p.judge.price(), p.judge.retry(false)
+		sp.OwnJudge, sp.JudgePrice, sp.JudgeRetry = true, p.judge.Price(), p.judge.Retry(false)
 	}
 	return sp
 }
@@ -120,13 +121,13 @@ func (p *plan) invalid() *loop.Finished {
 // held is why nothing goes on but what cannot wait, nil for nothing: a slip in an edit must not end what is paid for.
 func (p *plan) held() *Waiting {
 	if bad := p.invalid(); bad != nil && p.s.state.Started() {
-		return &Waiting{Reason: string(bad.Cause), Message: bad.Message + goesOn, Held: true}
+		return &Waiting{Reason: string(bad.Cause), Message: bad.Message + resolve.GoesOn, Held: true}
 	}
 	return nil
 }
 
 // modelOf is the model that a call of this purpose goes to.
-func (p *plan) modelOf(purpose loop.Purpose) *resolvedModel {
+func (p *plan) modelOf(purpose loop.Purpose) *resolve.Model {
 	if purpose == loop.PurposeJudge && p.judge != nil {
 		return p.judge
 	}
@@ -136,13 +137,13 @@ func (p *plan) modelOf(purpose loop.Purpose) *resolvedModel {
 // resolveModels finds the task's model, and the judge's.
 func (r *TaskReconciler) resolveModels(ctx context.Context, p *plan) error {
 	task, _ := p.s.live.now()
-	model, err := r.Models.forTask(ctx, task, p.s.state.Input)
+	model, err := r.Models.ForTask(ctx, task, p.s.state.Input)
 	if err != nil {
 		return err
 	}
-	var judge *resolvedModel
+	var judge *resolve.Model
 	if c := task.Spec.Completion; c != nil && c.Judge != nil && c.Judge.ModelRef != nil {
-		if judge, err = r.Models.get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: c.Judge.ModelRef.Name}); err != nil {
+		if judge, err = r.Models.Get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: c.Judge.ModelRef.Name}); err != nil {
 			return err
 		}
 	}

@@ -103,8 +103,8 @@ func (t *run) takeSlot(next loop.Action) bool {
 	g := fairshare.Group{Namespace: t.s.key.Namespace}
 	if next.Kind == loop.ActionCallModel {
 		model := t.p.modelOf(next.Purpose)
-		g.Model = model.key.String()
-		t.slots.SetModelLimit(g.Model, model.maxConcurrent())
+		g.Model = model.Key.String()
+		t.slots.SetModelLimit(g.Model, model.MaxConcurrent())
 	}
 	if t.slot != nil && (g.Model == "" || t.group == g) {
 		return true
@@ -141,11 +141,11 @@ func (t *run) takeTicket(next loop.Action) bool {
 		output = min(output, next.OutputCap)
 	}
 	model := t.p.modelOf(next.Purpose)
-	ticket, wait := model.limiter.Take(t.s.key.String(), next.EstimatedInput+output)
+	ticket, wait := model.Limiter.Take(t.s.key.String(), next.EstimatedInput+output)
 	if wait != nil {
-		t.s.rate, t.rated = model.limiter, true
+		t.s.rate, t.rated = model.Limiter, true
 		t.waiting = &Waiting{Reason: "WaitingForModel", Own: true, After: wait.After, Message: fmt.Sprintf(
-			"The task waits for AgentModel %q: %s. It goes on by itself.", model.key.Name, wait.Detail)}
+			"The task waits for AgentModel %q: %s. It goes on by itself.", model.Key.Name, wait.Detail)}
 		return false
 	}
 	t.ticket, t.s.rate = ticket, nil

@@ -103,7 +103,7 @@ func (r *TaskReconciler) project(s *session, p *plan, waiting *Waiting) v1alpha1
 		Generation: generation, Now: r.Clock.Now(),
 	}
 	if p.model != nil {
-		out.Model = &p.model.key
+		out.Model = &p.model.Key
 	}
 	return ProjectStatus(&base.Status, out)
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/agentloop-dev/agenttask-operator/internal/resolve"
 )
 
 // rivals are the tasks that another operator took over while this process runs. After a failover the process that lost its lease
@@ -25,7 +27,7 @@ type rival struct {
 
 // rivalPatience is how long another operator may be silent before its task is taken back: as long as a model call takes at most
 // where nothing else is set.
-const rivalPatience = defaultRequestTimeout + time.Minute
+const rivalPatience = resolve.DefaultRequestTimeout + time.Minute
 
 // rivalPause is when a task that another operator took over is looked at again.
 const rivalPause = 15 * time.Second

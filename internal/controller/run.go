@@ -196,7 +196,7 @@ func (t *run) settle() (loop.Action, error) {
 func (t *run) open() (loop.Action, error) {
 	o := loop.Opened{Holder: t.Holder, Rival: t.rivals.met(t.s), Alone: t.alone}
 	if t.p.model != nil {
-		o.Input = &loop.Input{Model: t.p.model.identity()}
+		o.Input = &loop.Input{Model: t.p.model.Identity()}
 	}
 	if t.p.tools != nil {
 		o.Toolsets, o.ToolDigests = t.p.tools.Seen, t.p.tools.Digests
@@ -235,7 +235,7 @@ func (t *run) act(next loop.Action) error {
 		e.Tools = t.Tracer.Toolbox(t.p.tools)
 	}
 	if next.Kind == loop.ActionCallModel {
-		model := t.ticket.Wrap(t.p.modelOf(next.Purpose).model)
+		model := t.ticket.Wrap(t.p.modelOf(next.Purpose).Model)
 		e.Model = model
 		if t.p.judge != nil {
 			e.Judge = model

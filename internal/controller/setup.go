@@ -22,6 +22,7 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/egress"
 	"github.com/agentloop-dev/agenttask-operator/internal/fairshare"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/resolve"
 	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
@@ -51,7 +52,7 @@ type Options struct {
 	// Guard decides which addresses may be dialled.
 	Guard *egress.Guard
 	// SecretPolicy says which Secrets may be read; empty means any.
-	SecretPolicy SecretPolicy
+	SecretPolicy resolve.SecretPolicy
 	// AllowPlaintextCredentials lets what is from a Secret be sent to public addresses by http.
 	AllowPlaintextCredentials bool
 	// Clock tells the time.
@@ -75,7 +76,7 @@ type TaskReconciler struct {
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Journals transcript.Store
-	Models   *Models
+	Models   *resolve.Models
 
 	sessions sessions
 	rivals   rivals
@@ -101,12 +102,12 @@ func NewTaskReconciler(o Options, c client.Client, live client.Reader, recorder 
 	r := &TaskReconciler{
 		Options: o, Client: c, Live: live, Recorder: recorder,
 		Journals: transcript.NewKubernetes(liveClient{c, live}),
-		Models:   NewModels(c, live, o.Guard, o.DefaultModel, o.Clock),
 	}
-	r.Models.tracer, r.Models.MaxCallTimeout = o.Tracer, o.MaxCallTimeout
-	r.Models.SecretPolicy, r.Models.AllowPlaintextCredentials = o.SecretPolicy, o.AllowPlaintextCredentials
-	r.Models.tools = o.Tools
-	r.Models.onTurn, r.Models.replies = r.wakeNamed, fairshare.NewBytes(r.memory()/32)
+	r.Models = resolve.New(resolve.Options{
+		Cached: c, Live: live, Guard: o.Guard, Default: o.DefaultModel, Clock: o.Clock, OnTurn: r.wakeNamed, Tracer: o.Tracer, Tools: o.Tools,
+		MaxCallTimeout: o.MaxCallTimeout, Replies: fairshare.NewBytes(r.memory() / 32),
+		SecretPolicy: o.SecretPolicy, AllowPlaintextCredentials: o.AllowPlaintextCredentials,
+	})
 	r.slots = fairshare.New(o.MaxConcurrentTurns, r.wake)
 	r.loads = fairshare.New(loadsAtOnce, r.wake)
 	r.room = fairshare.NewRoom(r.memory()/2, r.wake)

@@ -7,8 +7,6 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
 )
 
-const goesOn = " Correct it, and the task goes on."
-
 // plainSpec copies what needs no looking up, all of it of one version of the task.
 func plainSpec(task *v1alpha1.AgentTask, deleted bool) loop.Spec {
 	in := &task.Spec

@@ -13,23 +13,12 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/resolve"
 	"github.com/agentloop-dev/agenttask-operator/internal/transcript"
 )
 
-// Waiting says why a task does not go on by itself, what a user can do about it, and when to look again (0: when told).
-type Waiting struct {
-	Reason  string
-	Message string
-	After   time.Duration
-	// Own: it waits for our own slots and limits, which is no running time.
-	Own bool
-	// Held: nothing else goes on either, so this is told before everything else.
-	Held bool
-	// Stuck: it does not go on before somebody does something about it.
-	Stuck bool
-}
-
-func (w *Waiting) Error() string { return w.Message }
+// Waiting says why a task does not go on by itself.
+type Waiting = resolve.Waiting
 
 // Projection is all that a status is made of.
 type Projection struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 	"github.com/agentloop-dev/agenttask-operator/internal/loop"
+	"github.com/agentloop-dev/agenttask-operator/internal/resolve"
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 
@@ -134,8 +135,8 @@ func (r *TaskReconciler) toolSources(ctx context.Context, task *v1alpha1.AgentTa
 		case err != nil:
 			return nil, nil, err
 		}
-		id, cfg, err := r.Models.toolset(ctx, set)
-		if w := (*Waiting)(nil); errors.As(err, &w) && w.Reason != reasonToolsetInvalid && !deref(ref.Required) {
+		id, cfg, err := r.Models.Toolset(ctx, set)
+		if w := (*Waiting)(nil); errors.As(err, &w) && w.Reason != resolve.ReasonToolsetInvalid && !deref(ref.Required) {
 			w.Message = fmt.Sprintf("The task goes on without the tools of AgentToolset %q. %s", set.Name, w.Message) // which may end with a command
 			away = append(away, awayToolset{set.Name, w})
 			continue

@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ var (
 	key    = &v1alpha1.SecretKeyReference{Name: "s", Key: "k"}
 	auth   = &v1alpha1.Auth{SecretRef: key}
 	header = []v1alpha1.HTTPHeader{{Name: "X-Key", ValueFrom: key}}
-	plain  = []v1alpha1.HTTPHeader{{Name: "X-Key", Value: ptr("v")}}
+	plain  = []v1alpha1.HTTPHeader{{Name: "X-Key", Value: new("v")}}
 	bundle = &v1alpha1.CABundleReference{Kind: v1alpha1.CABundleSecret, Name: "s", Key: "ca"}
 )
 
@@ -40,9 +40,9 @@ type user struct {
 // resolve gives what the two say when they are resolved.
 func (u user) resolve(r *rig) map[string]error {
 	meta := metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "x", UID: "1", Generation: 1}
-	_, asModel := r.Models.config(r.Context(), &v1alpha1.AgentModel{ObjectMeta: meta, Spec: v1alpha1.AgentModelSpec{
+	_, asModel := r.config(r.Context(), &v1alpha1.AgentModel{ObjectMeta: meta, Spec: v1alpha1.AgentModelSpec{
 		Model: "m", Endpoint: u.address, Auth: u.auth, Headers: u.headers, CABundleRef: u.bundle}})
-	_, _, asToolset := r.Models.toolset(r.Context(), &v1alpha1.AgentToolset{ObjectMeta: meta, Spec: v1alpha1.AgentToolsetSpec{
+	_, _, asToolset := r.Toolset(r.Context(), &v1alpha1.AgentToolset{ObjectMeta: meta, Spec: v1alpha1.AgentToolsetSpec{
 		URL: u.address, Auth: u.auth, Headers: u.headers, CABundleRef: u.bundle}})
 	return map[string]error{"AgentModel": asModel, "AgentToolset": asToolset}
 }
@@ -91,10 +91,10 @@ func TestSecretsAreUsedAsTheySay(t *testing.T) {
 			secret := secretOf(t)
 			secret.Labels, secret.Annotations, secret.Type = c.labels, c.annotations, c.kind
 			r := newRig(t, interceptor.Funcs{}, secret)
-			r.Models.SecretPolicy = c.policy
+			r.SecretPolicy = c.policy
 			for kind, err := range c.by.resolve(r) {
 				wantWaiting(t, kind, err, c.reason, c.command)
-				if w := (*Waiting)(nil); errors.As(err, &w) && (w.After != secretRetry || strings.Contains(w.Message, "openai") || strings.Contains(w.Message, "\n") ||
+				if w := (*Waiting)(nil); errors.As(err, &w) && (w.After != SecretRetry || strings.Contains(w.Message, "openai") || strings.Contains(w.Message, "\n") ||
 					c.command == "" && strings.Contains(w.Message, "kubectl")) {
 					t.Errorf("%s: %+v", kind, w)
 				}
@@ -123,7 +123,7 @@ func TestASecretKnowsTheProvidersOwnHosts(t *testing.T) {
 			secret := keySecret()
 			secret.Annotations = map[string]string{"agentloop.dev/allowed-hosts": hosts}
 			r := newRig(t, interceptor.Funcs{}, secret)
-			_, err := r.Models.config(t.Context(), &v1alpha1.AgentModel{
+			_, err := r.config(t.Context(), &v1alpha1.AgentModel{
 				ObjectMeta: metav1.ObjectMeta{Namespace: taskKey.Namespace}, Spec: v1alpha1.AgentModelSpec{Provider: provider, Model: "m", Auth: auth}})
 			wantWaiting(t, string(provider), err, reason, "")
 		}
@@ -179,7 +179,7 @@ func TestCredentialsGoInTheClearWithinOwnNetworksOnly(t *testing.T) {
 		"a name, which is seen at the dial": {by: user{address: "http://api.example.com/v1", auth: auth}},
 	} {
 		r := newRig(t, interceptor.Funcs{}, secretOf(t))
-		r.Models.AllowPlaintextCredentials = c.allowed
+		r.AllowPlaintextCredentials = c.allowed
 		for kind, err := range c.by.resolve(r) {
 			var w *Waiting
 			if refused := errors.As(err, &w) && w.Reason == "EndpointRefused" && strings.Contains(w.Message, why); refused != c.refused || err != nil && !refused {
@@ -206,17 +206,17 @@ func TestTheDialDecidesAboutCredentialsInTheClear(t *testing.T) {
 			"inside.example.com": netip.MustParseAddr("127.0.0.1"),
 		})
 		meta := metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "x", UID: "1", Generation: 1}
-		m, err := r.Models.build(t.Context(), &v1alpha1.AgentModel{ObjectMeta: meta, Spec: v1alpha1.AgentModelSpec{
+		m, err := r.Build(t.Context(), &v1alpha1.AgentModel{ObjectMeta: meta, Spec: v1alpha1.AgentModelSpec{
 			Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: c.address, Auth: c.auth}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var failed *loop.ModelError
-		_, err = m.model.Generate(t.Context(), &loop.Request{Messages: []loop.Message{loop.UserText("x")}}, func(int) {})
+		_, err = m.Model.Generate(t.Context(), &loop.Request{Messages: []loop.Message{loop.UserText("x")}}, func(int) {})
 		if !errors.As(err, &failed) || (failed.Cause == loop.CauseEndpointRefused) != c.refused {
 			t.Errorf("%s, AgentModel: %v", name, err)
 		}
-		_, cfg, err := r.Models.toolset(t.Context(), &v1alpha1.AgentToolset{ObjectMeta: meta, Spec: v1alpha1.AgentToolsetSpec{URL: c.address, Auth: c.auth}})
+		_, cfg, err := r.Toolset(t.Context(), &v1alpha1.AgentToolset{ObjectMeta: meta, Spec: v1alpha1.AgentToolsetSpec{URL: c.address, Auth: c.auth}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"fmt"
@@ -50,7 +50,7 @@ func recipient(sp *v1alpha1.AgentModelSpec) (string, error) {
 // mayUse refuses a Secret that is not meant for the operator, or not for the host that would get it. Its errors are *Waiting.
 func (m *Models) mayUse(s *corev1.Secret, to string) error {
 	if m.SecretPolicy == SecretsLabelled && s.Labels[v1alpha1.LabelAllowUse] != "true" && s.Type != v1alpha1.SecretTypeCredentials {
-		return &Waiting{Reason: "SecretNotAllowed", After: secretRetry, Message: fmt.Sprintf(
+		return &Waiting{Reason: "SecretNotAllowed", After: SecretRetry, Message: fmt.Sprintf(
 			"Secret %q in namespace %q is not marked as one for models and tools, which the operator's --secret-policy asks for; to allow it, run: "+
 				"kubectl label secret %s -n %s --overwrite %s=true", s.Name, s.Namespace, s.Name, s.Namespace, v1alpha1.LabelAllowUse)}
 	}
@@ -58,7 +58,7 @@ func (m *Models) mayUse(s *corev1.Secret, to string) error {
 	if to == nobody || !limited || hostIn(hosts, to) {
 		return nil
 	}
-	w := &Waiting{Reason: "SecretHostNotAllowed", After: secretRetry, Message: fmt.Sprintf(
+	w := &Waiting{Reason: "SecretHostNotAllowed", After: SecretRetry, Message: fmt.Sprintf(
 		"Secret %q in namespace %q may not be sent to host %q, by its annotation %s: correct the address", s.Name, s.Namespace, to, v1alpha1.AnnotationAllowedHosts)}
 	if !plainHost.MatchString(to) { // it has no place in a command that people paste
 		w.Message += "."
@@ -104,7 +104,7 @@ func (m *Models) privateOnly(endpoint string, auth *v1alpha1.Auth, headers []v1a
 
 // checkURL refuses an address that the guard would not let be dialled.
 func (m *Models) checkURL(endpoint string, privateOnly bool) error {
-	guard := *m.guard
+	guard := *m.Guard
 	guard.PrivateOnly = privateOnly
 	return guard.CheckURL(endpoint)
 }

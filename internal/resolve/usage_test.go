@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"io"
@@ -32,18 +32,18 @@ func TestNoModelReportsMoreTokensThanACallCanHave(t *testing.T) {
 		v1alpha1.ProviderGemini: lie("text/event-stream", `data: {"candidates":[{"content":{"parts":[{"text":"ok"}]},"finishReason":"STOP"}],`+
 			`"usageMetadata":{"promptTokenCount":2147483647,"candidatesTokenCount":2147483647,"totalTokenCount":2147483647}}`+"\n\n"),
 		v1alpha1.ProviderScripted: {Scripted: &v1alpha1.Script{Replies: []v1alpha1.ScriptedReply{{
-			Text: ptr("ok"), Usage: &v1alpha1.ScriptedUsage{InputTokens: ptr(int64(1) << 62), OutputTokens: ptr(int64(1) << 62)},
+			Text: new("ok"), Usage: &v1alpha1.ScriptedUsage{InputTokens: new(int64(1) << 62), OutputTokens: new(int64(1) << 62)},
 		}}}},
 	}
 	for provider, spec := range specs {
 		t.Run(string(provider), func(t *testing.T) {
 			spec.Provider = provider
 			r := newRig(t, interceptor.Funcs{})
-			m, err := r.Models.build(t.Context(), &v1alpha1.AgentModel{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "1", Generation: 1}, Spec: *spec})
+			m, err := r.Build(t.Context(), &v1alpha1.AgentModel{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "1", Generation: 1}, Spec: *spec})
 			if err != nil {
 				t.Fatal(err)
 			}
-			reply, err := m.model.Generate(t.Context(), &loop.Request{Messages: []loop.Message{loop.UserText("x")}}, func(int) {})
+			reply, err := m.Model.Generate(t.Context(), &loop.Request{Messages: []loop.Message{loop.UserText("x")}}, func(int) {})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"cmp"
@@ -33,12 +33,12 @@ const (
 )
 
 // retry is the patience with a model. Known: it has answered this very task.
-func (m *resolvedModel) retry(known bool) loop.Retry {
-	p := deref(m.object.Spec.Retry)
+func (m *Model) Retry(known bool) loop.Retry {
+	p := deref(m.Object.Spec.Retry)
 	out := loop.Retry{MaxAttempts: int(deref(p.MaxAttempts)), MaxElapsed: duration(p.MaxElapsed)}
 	out.NamedElapsed = cmp.Or(out.MaxElapsed, defaultElapsed)
 	switch {
-	case m.object.Spec.Provider == v1alpha1.ProviderScripted:
+	case m.Object.Spec.Provider == v1alpha1.ProviderScripted:
 		out.MaxAttempts = cmp.Or(out.MaxAttempts, scriptedAttempts)
 	case out.MaxElapsed == 0 && !known && !m.answered:
 		out.MaxElapsed = firstElapsed
@@ -85,8 +85,8 @@ func refuses(e *loop.ModelError) bool {
 	return e.Status != 0 && e.Status != http.StatusForbidden && (e.Cause == loop.CauseModelAuthenticationFailed || e.Cause == loop.CauseModelNotFound)
 }
 
-// tellHealth names who is told of an AgentModel of which a call has shown something new. It must not wait.
-func (m *Models) tellHealth(tell func(client.ObjectKey)) {
+// TellHealth names who is told of an AgentModel of which a call has shown something new. It must not wait.
+func (m *Models) TellHealth(tell func(client.ObjectKey)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.onHealth = tell
@@ -94,28 +94,28 @@ func (m *Models) tellHealth(tell func(client.ObjectKey)) {
 
 // ready is what condition Ready says of an AgentModel that could be built: why its server refuses calls, or that it was called. An
 // answer of the generation that is in the status already, by an operator before this one, counts too.
-func (m *Models) ready(object *v1alpha1.AgentModel) (reason string, err error) {
+func (m *Models) Ready(object *v1alpha1.AgentModel) (reason string, err error) {
 	was := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.shared[object.UID]
 	if s == nil || s.generation != object.Generation {
-		return reasonResolved, nil
+		return ReasonResolved, nil
 	}
 	h := &s.health
-	h.answered = h.answered || was != nil && was.Reason == reasonAnswered && was.ObservedGeneration == object.Generation
+	h.answered = h.answered || was != nil && was.Reason == ReasonAnswered && was.ObservedGeneration == object.Generation
 	switch {
 	case h.refusal != nil:
 		return "", &Waiting{Reason: string(h.refusal.Cause), Message: fmt.Sprintf(
 			"A call failed: %s Correct the AgentModel or its Secret. The next call that succeeds makes it ready, too.", h.refusal.Error())}
 	case h.answered:
-		return reasonAnswered, nil
+		return ReasonAnswered, nil
 	}
-	return reasonResolved, nil
+	return ReasonResolved, nil
 }
 
 // Reasons of a True condition Ready. Answered: a model's server has given a reply to the object as it is.
 const (
-	reasonResolved = "Resolved"
-	reasonAnswered = "Answered"
+	ReasonResolved = "Resolved"
+	ReasonAnswered = "Answered"
 )

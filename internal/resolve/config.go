@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 func (m *Models) config(ctx context.Context, object *v1alpha1.AgentModel) (model.Config, error) {
 	sp := &object.Spec
 	cfg := model.Config{
-		Room: m.roomOf(object.Namespace), Model: sp.Model, Endpoint: sp.Endpoint, Query: sp.Query, RequestTimeout: m.callTimeout(sp.RequestTimeout, defaultRequestTimeout),
+		Room: m.roomOf(object.Namespace), Model: sp.Model, Endpoint: sp.Endpoint, Query: sp.Query, RequestTimeout: m.callTimeout(sp.RequestTimeout, DefaultRequestTimeout),
 		PrivateOnly: m.privateOnly(sp.Endpoint, sp.Auth, sp.Headers),
 	}
 	if sp.Endpoint != "" {
@@ -31,7 +31,7 @@ func (m *Models) config(ctx context.Context, object *v1alpha1.AgentModel) (model
 	}
 	to, err := recipient(sp)
 	if err != nil {
-		return cfg, refused("AgentModel", object.Name, "spec.endpoint", err)
+		return cfg, invalidModel(object.Name, err)
 	}
 	if cfg.Parameters, err = parameters(sp.Parameters); err != nil {
 		return cfg, invalidModel(object.Name, err)
@@ -56,10 +56,10 @@ func (r replyRoom) Take(n int64) bool { return r.bytes.Take(r.namespace, n) }
 func (r replyRoom) Give(n int64)      { r.bytes.Give(r.namespace, n) }
 
 func (m *Models) roomOf(namespace string) model.Room {
-	if m.replies == nil {
+	if m.Replies == nil {
 		return nil
 	}
-	return replyRoom{m.replies, namespace}
+	return replyRoom{m.Replies, namespace}
 }
 
 // callTimeout is a time that an object lets a call take, or its default, within what the operator allows.
@@ -68,7 +68,7 @@ func (m *Models) callTimeout(set *metav1.Duration, byDefault time.Duration) time
 }
 
 // lowered says that callTimeout gives less than the field has, empty where it does not.
-func (m *Models) lowered(field string, set *metav1.Duration, byDefault time.Duration) string {
+func (m *Models) Lowered(field string, set *metav1.Duration, byDefault time.Duration) string {
 	wanted, got := positiveOr(set, byDefault), m.callTimeout(set, byDefault)
 	if got == wanted {
 		return ""
@@ -76,14 +76,14 @@ func (m *Models) lowered(field string, set *metav1.Duration, byDefault time.Dura
 	return fmt.Sprintf(" %s is %s, which the operator's --max-call-timeout lowers to %s.", field, wanted, got)
 }
 
-// loweredInModel says what of an AgentModel is lowered. Of a script it tells the first delay.
-func (m *Models) loweredInModel(sp *v1alpha1.AgentModelSpec) string {
+// LoweredInModel says what of an AgentModel is lowered. Of a script it tells the first delay.
+func (m *Models) LoweredInModel(sp *v1alpha1.AgentModelSpec) string {
 	if sp.Provider != v1alpha1.ProviderScripted {
-		return m.lowered("spec.requestTimeout", sp.RequestTimeout, defaultRequestTimeout)
+		return m.Lowered("spec.requestTimeout", sp.RequestTimeout, DefaultRequestTimeout)
 	}
 	if sp.Scripted != nil {
 		for i := range sp.Scripted.Replies {
-			if told := m.lowered(fmt.Sprintf("spec.scripted.replies[%d].delay", i), sp.Scripted.Replies[i].Delay, 0); told != "" {
+			if told := m.Lowered(fmt.Sprintf("spec.scripted.replies[%d].delay", i), sp.Scripted.Replies[i].Delay, 0); told != "" {
 				return told
 			}
 		}

@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"context"
@@ -38,14 +38,14 @@ func TestEverythingOfAnAgentModelReachesItsClient(t *testing.T) {
 		RequestTimeout: &metav1.Duration{Duration: time.Minute},
 		Auth:           &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"}},
 		Headers: []v1alpha1.HTTPHeader{
-			{Name: "X-Plain", Value: ptr("plain")}, {Name: "X-Secret", ValueFrom: &v1alpha1.SecretKeyReference{Name: "s", Key: "h"}},
+			{Name: "X-Plain", Value: new("plain")}, {Name: "X-Secret", ValueFrom: &v1alpha1.SecretKeyReference{Name: "s", Key: "h"}},
 		},
 		Parameters: &v1alpha1.ModelParameters{
-			Temperature: ptr("0.2"), TopP: ptr("0.9"), FrequencyPenalty: ptr("-1"), PresencePenalty: ptr("1.5"), Seed: ptr(int64(7)),
-			Stop: []string{"END"}, MaxOutputTokens: ptr(int64(100)), ReasoningEffort: "Low",
+			Temperature: new("0.2"), TopP: new("0.9"), FrequencyPenalty: new("-1"), PresencePenalty: new("1.5"), Seed: new(int64(7)),
+			Stop: []string{"END"}, MaxOutputTokens: new(int64(100)), ReasoningEffort: "Low",
 		},
 	}}
-	got, err := r.Models.config(t.Context(), full)
+	got, err := r.config(t.Context(), full)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestEverythingOfAnAgentModelReachesItsClient(t *testing.T) {
 		Model: "name", Endpoint: "https://models.example.com/v1", APIKey: "key", Query: map[string]string{"api-version": "1"},
 		Headers: map[string]string{"X-Plain": "plain", "X-Secret": "value"}, RequestTimeout: time.Minute,
 		Parameters: model.Parameters{
-			Temperature: ptr(0.2), TopP: ptr(0.9), FrequencyPenalty: ptr(-1.0), PresencePenalty: ptr(1.5), Seed: ptr(int64(7)),
+			Temperature: new(0.2), TopP: new(0.9), FrequencyPenalty: new(-1.0), PresencePenalty: new(1.5), Seed: new(int64(7)),
 			StopSequences: []string{"END"}, MaxOutputTokens: 100, ReasoningEffort: "low",
 		},
 	}
@@ -61,7 +61,7 @@ func TestEverythingOfAnAgentModelReachesItsClient(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got, err = r.Models.config(t.Context(), &v1alpha1.AgentModel{}); err != nil || got.RequestTimeout != 10*time.Minute {
+	if got, err = r.config(t.Context(), &v1alpha1.AgentModel{Spec: v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderOpenAI}}); err != nil || got.RequestTimeout != 10*time.Minute {
 		t.Errorf("without requestTimeout it is %s, %v", got.RequestTimeout, err)
 	}
 }
@@ -83,40 +83,40 @@ func TestTheOperatorLowersWhatACallMayTake(t *testing.T) {
 		"a default that is long": {time.Minute, nil, time.Minute, " spec.requestTimeout is 10m0s, which the operator's --max-call-timeout lowers to 1m0s."},
 	} {
 		r := newRig(t, interceptor.Funcs{})
-		r.Models.MaxCallTimeout = tc.max
-		object := &v1alpha1.AgentModel{Spec: v1alpha1.AgentModelSpec{RequestTimeout: tc.set}}
-		got, err := r.Models.config(t.Context(), object)
-		if told := r.Models.loweredInModel(&object.Spec); err != nil || got.RequestTimeout != tc.want || told != tc.told {
+		r.MaxCallTimeout = tc.max
+		object := &v1alpha1.AgentModel{Spec: v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderOpenAI, RequestTimeout: tc.set}}
+		got, err := r.config(t.Context(), object)
+		if told := r.LoweredInModel(&object.Spec); err != nil || got.RequestTimeout != tc.want || told != tc.told {
 			t.Errorf("%s: %s, %q, %v", name, got.RequestTimeout, told, err)
 		}
 	}
 	r := newRig(t, interceptor.Funcs{})
 	scripted := &v1alpha1.AgentModelSpec{Provider: v1alpha1.ProviderScripted, Scripted: &v1alpha1.Script{Replies: []v1alpha1.ScriptedReply{{}, {Delay: minute}, {Delay: day}}}}
 	var delays []time.Duration
-	for _, reply := range r.Models.script(scripted.Scripted).Replies {
+	for _, reply := range r.script(scripted.Scripted).Replies {
 		delays = append(delays, reply.Delay)
 	}
 	if diff := cmp.Diff([]time.Duration{0, time.Minute, time.Hour}, delays); diff != "" {
 		t.Errorf("delays -want +got:\n%s", diff)
 	}
 	const told = " spec.scripted.replies[2].delay is 24h0m0s, which the operator's --max-call-timeout lowers to 1h0m0s."
-	if got := r.Models.loweredInModel(scripted); got != told {
+	if got := r.LoweredInModel(scripted); got != told {
 		t.Errorf("got %q", got)
 	}
 	set := &v1alpha1.AgentToolset{Spec: v1alpha1.AgentToolsetSpec{URL: "https://tools.example.com/mcp", CallTimeout: day}}
-	if _, got, err := r.Models.toolset(t.Context(), set); err != nil || got.CallTimeout != time.Hour {
+	if _, got, err := r.Toolset(t.Context(), set); err != nil || got.CallTimeout != time.Hour {
 		t.Errorf("callTimeout is %s, %v", got.CallTimeout, err)
 	}
 }
 
 func TestEverythingOfAnAgentToolsetReachesItsSession(t *testing.T) {
 	r := newRig(t, interceptor.Funcs{}, keySecret())
-	_, got, err := r.Models.toolset(t.Context(), &v1alpha1.AgentToolset{ObjectMeta: metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "ops"}, Spec: v1alpha1.AgentToolsetSpec{
+	_, got, err := r.Toolset(t.Context(), &v1alpha1.AgentToolset{ObjectMeta: metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "ops"}, Spec: v1alpha1.AgentToolsetSpec{
 		URL: "https://tools.example.com/mcp", Transport: v1alpha1.TransportSSE, Allow: []string{"a*"}, Deny: []string{"ab"},
-		RequireApproval: v1alpha1.ApprovalDestructive, ApprovalTools: []string{"ac"}, TrustAnnotations: ptr(true),
-		CallTimeout: &metav1.Duration{Duration: time.Minute}, MaxResultBytes: ptr(int32(5000)),
+		RequireApproval: v1alpha1.ApprovalDestructive, ApprovalTools: []string{"ac"}, TrustAnnotations: new(true),
+		CallTimeout: &metav1.Duration{Duration: time.Minute}, MaxResultBytes: new(int32(5000)),
 		Auth:    &v1alpha1.Auth{SecretRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"}},
-		Headers: []v1alpha1.HTTPHeader{{Name: "X-Plain", Value: ptr("plain")}},
+		Headers: []v1alpha1.HTTPHeader{{Name: "X-Plain", Value: new("plain")}},
 	}})
 	if err != nil || got.HTTP == nil {
 		t.Fatal(err)
@@ -175,23 +175,23 @@ func TestWhichModelATaskGets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, interceptor.Funcs{}, tc.objects...)
-			r.Models.def = types.NamespacedName{Namespace: "ops", Name: "shared"}
+			r.Default = types.NamespacedName{Namespace: "ops", Name: "shared"}
 			task := aTask(func(s *v1alpha1.AgentTaskSpec) {
 				if tc.ref != "" {
 					s.ModelRef = &v1alpha1.LocalReference{Name: tc.ref}
 				}
 			})
 			// Whoever may write statuses must not choose a model with somebody else's key.
-			task.Status.Model, task.Status.StartTime = &v1alpha1.ObjectReference{Namespace: "ops", Name: "forged"}, ptr(metav1.Now())
+			task.Status.Model, task.Status.StartTime = &v1alpha1.ObjectReference{Namespace: "ops", Name: "forged"}, new(metav1.Now())
 			var begun *loop.Input
 			if namespace, name, ok := strings.Cut(tc.started, "/"); ok {
 				begun = &loop.Input{Model: loop.ModelIdentity{Namespace: namespace, Name: name, Provider: "Scripted"}}
 			}
-			m, err := r.Models.forTask(t.Context(), task, begun)
+			m, err := r.ForTask(t.Context(), task, begun)
 			if wait := (*Waiting)(nil); tc.want == "" && errors.As(err, &wait) && wait.Reason == "ModelNotFound" {
 				return
 			}
-			if err != nil || m.key.String() != tc.want {
+			if err != nil || m.Key.String() != tc.want {
 				t.Errorf("%+v, %v", m, err)
 			}
 		})
@@ -202,30 +202,30 @@ func TestWhichModelATaskGets(t *testing.T) {
 func TestATaskKeepsTheModelAndParametersThatItBeganWith(t *testing.T) {
 	object := answers()
 	object.Spec = v1alpha1.AgentModelSpec{
-		Provider: v1alpha1.ProviderOpenAI, Model: "new", Endpoint: "https://new.example.com/v1", Parameters: &v1alpha1.ModelParameters{Temperature: ptr("1")},
+		Provider: v1alpha1.ProviderOpenAI, Model: "new", Endpoint: "https://new.example.com/v1", Parameters: &v1alpha1.ModelParameters{Temperature: new("1")},
 	}
 	r := newRig(t, interceptor.Funcs{}, object)
 	identity := func(provider string) *loop.Input {
 		return &loop.Input{Model: loop.ModelIdentity{Namespace: "ns", Name: "default", Provider: provider, Model: "old", Parameters: []byte(`{"temperature":"0.5"}`)}}
 	}
-	m, err := r.Models.forTask(t.Context(), aTask(func(*v1alpha1.AgentTaskSpec) {}), identity("OpenAI"))
+	m, err := r.ForTask(t.Context(), aTask(func(*v1alpha1.AgentTaskSpec) {}), identity("OpenAI"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sp := m.object.Spec; sp.Model != "old" || deref(sp.Parameters.Temperature) != "0.5" || sp.Endpoint != "https://new.example.com/v1" {
+	if sp := m.Object.Spec; sp.Model != "old" || deref(sp.Parameters.Temperature) != "0.5" || sp.Endpoint != "https://new.example.com/v1" {
 		t.Errorf("%+v", sp)
 	}
-	if got, want := m.identity(), identity("OpenAI").Model; !reflect.DeepEqual(got, want) {
+	if got, want := m.Identity(), identity("OpenAI").Model; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if _, err := r.Models.forTask(t.Context(), aTask(func(*v1alpha1.AgentTaskSpec) {}), nil); err != nil {
+	if _, err := r.ForTask(t.Context(), aTask(func(*v1alpha1.AgentTaskSpec) {}), nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(r.Models.shared["model-1"].clients); n != 2 {
+	if n := len(r.shared["model-1"].clients); n != 2 {
 		t.Errorf("%d clients, want one for each of the two models", n)
 	}
 	var w *Waiting
-	if _, err := r.Models.forTask(t.Context(), aTask(func(*v1alpha1.AgentTaskSpec) {}), identity("Anthropic")); !errors.As(err, &w) || w.Reason != "ModelChanged" {
+	if _, err := r.ForTask(t.Context(), aTask(func(*v1alpha1.AgentTaskSpec) {}), identity("Anthropic")); !errors.As(err, &w) || w.Reason != "ModelChanged" {
 		t.Errorf("another provider: %v", err)
 	}
 }
@@ -244,9 +244,18 @@ func TestASecretThatCannotBeUsedSaysWhatToDo(t *testing.T) {
 		"forbidden": {forbidden, v1alpha1.SecretKeyReference{Name: "s", Key: "k"}, "SecretForbidden"},
 	} {
 		r := newRig(t, tc.faults, keySecret())
-		_, err := r.Models.secret(t.Context(), taskKey.Namespace, &tc.ref, "host")
+		_, err := r.secret(t.Context(), taskKey.Namespace, &tc.ref, "host")
 		if wait := (*Waiting)(nil); !errors.As(err, &wait) || wait.Reason != tc.reason || !strings.Contains(wait.Message, tc.ref.Name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A provider that only a newer operator knows is no OpenAI.
+func TestAnUnknownProviderIsRefused(t *testing.T) {
+	var w *Waiting
+	object := &v1alpha1.AgentModel{Spec: v1alpha1.AgentModelSpec{Provider: "Oracle", Model: "m", Endpoint: "https://models.example.com"}}
+	if _, err := newRig(t, interceptor.Funcs{}).Build(t.Context(), object); !errors.As(err, &w) || w.Reason != "ModelInvalid" || !strings.Contains(w.Message, `provider "Oracle"`) {
+		t.Errorf("%v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"crypto/ecdsa"
@@ -17,7 +17,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -43,12 +42,12 @@ func TestAToolsetWithAMistakeIsInvalidAndNotAway(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			m := NewModels(nil, nil, &egress.Guard{}, types.NamespacedName{}, looptest.NewClock())
+			m := New(Options{Guard: &egress.Guard{}, Clock: looptest.NewClock()})
 			set := &v1alpha1.AgentToolset{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "ops", UID: "1", Generation: 1}, Spec: tc.spec}
 			if set.Spec.URL == "" {
 				set.Spec.URL = "https://tools.example.com/mcp"
 			}
-			_, _, err := m.toolset(t.Context(), set)
+			_, _, err := m.Toolset(t.Context(), set)
 			var w *Waiting
 			if !errors.As(err, &w) || w.Reason != "ToolsetInvalid" || !strings.Contains(w.Message, `AgentToolset "ops" cannot be used: `) || !strings.Contains(w.Message, tc.want) {
 				t.Errorf("%s: got %#v, want it to wait with ToolsetInvalid and to say %q", tc.reason, err, tc.want)
@@ -83,12 +82,12 @@ func TestACABundleIsReadWhereItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, interceptor.Funcs{}, objects...)
-			got, err := r.Models.caBundle(t.Context(), "ns", []byte(tc.inline), tc.ref)
+			got, err := r.caBundle(t.Context(), "ns", []byte(tc.inline), tc.ref)
 			w := &Waiting{}
 			if err != nil && !errors.As(err, &w) {
 				t.Fatal(err)
 			}
-			if w.Reason != tc.reason || w.Message != tc.says || err == nil && string(got) != tc.want || err != nil && w.After != secretRetry {
+			if w.Reason != tc.reason || w.Message != tc.says || err == nil && string(got) != tc.want || err != nil && w.After != SecretRetry {
 				t.Errorf("got %q, %+v", got, w)
 			}
 		})
@@ -141,7 +140,7 @@ func TestARotatedCABundleServesTheNextCall(t *testing.T) {
 		}
 		var kept [2]*http.Client
 		for again := range 2 {
-			m, err := r.Models.build(t.Context(), object)
+			m, err := r.Build(t.Context(), object)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,10 +149,10 @@ func TestARotatedCABundleServesTheNextCall(t *testing.T) {
 				want = loop.CauseModelAuthenticationFailed // it was asked
 			}
 			failed := &loop.ModelError{}
-			if _, err := m.model.Generate(t.Context(), &loop.Request{Messages: []loop.Message{loop.UserText("x")}}, func(int) {}); !errors.As(err, &failed) || failed.Cause != want {
+			if _, err := m.Model.Generate(t.Context(), &loop.Request{Messages: []loop.Message{loop.UserText("x")}}, func(int) {}); !errors.As(err, &failed) || failed.Cause != want {
 				t.Errorf("the model's call gave %v, want %s", err, want)
 			}
-			_, cfg, err := r.Models.toolset(t.Context(), set)
+			_, cfg, err := r.Toolset(t.Context(), set)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +163,7 @@ func TestARotatedCABundleServesTheNextCall(t *testing.T) {
 			if err == nil {
 				reply.Body.Close()
 			}
-			used := [2]*http.Client{r.Models.shared[object.UID].http, cfg.HTTP}
+			used := [2]*http.Client{r.shared[object.UID].http, cfg.HTTP}
 			if again > 0 && used != kept {
 				t.Error("the same bundle makes another client, with other connections")
 			}

@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"context"
@@ -31,16 +31,16 @@ func (m *Models) secret(ctx context.Context, namespace string, ref *v1alpha1.Sec
 // value reads one key of a Secret or ConfigMap, live, without the white space around it. Its errors are *Waiting where a user
 // can mend them.
 func (m *Models) value(ctx context.Context, kind string, at client.ObjectKey, key string, into client.Object, read func() (string, error)) (string, error) {
-	err := m.live.Get(ctx, at, into)
+	err := m.Live.Get(ctx, at, into)
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", &Waiting{
-			Reason: kind + "NotFound", After: secretRetry,
+			Reason: kind + "NotFound", After: SecretRetry,
 			Message: fmt.Sprintf("%s %q is not in namespace %q: create it with the key %q.", kind, at.Name, at.Namespace, key),
 		}
 	case apierrors.IsForbidden(err):
 		return "", &Waiting{
-			Reason: kind + "Forbidden", After: secretRetry,
+			Reason: kind + "Forbidden", After: SecretRetry,
 			Message: fmt.Sprintf("The operator may not read %s %q in namespace %q: allow its ServiceAccount the verb get.", kind, at.Name, at.Namespace),
 		}
 	case err != nil:
@@ -53,7 +53,7 @@ func (m *Models) value(ctx context.Context, kind string, at client.ObjectKey, ke
 	value = strings.TrimSpace(value) // what was made from a file ends with a line break
 	if value == "" {
 		return "", &Waiting{
-			Reason: kind + "KeyNotFound", After: secretRetry,
+			Reason: kind + "KeyNotFound", After: SecretRetry,
 			Message: fmt.Sprintf("%s %q in namespace %q has no key %q, or it is empty: add it.", kind, at.Name, at.Namespace, key),
 		}
 	}
@@ -87,7 +87,7 @@ func (m *Models) caBundle(ctx context.Context, namespace string, inline []byte, 
 		})
 	}
 	if err == nil && len(pem) > maxCABundleBytes {
-		err = &Waiting{Reason: "CABundleTooLarge", After: secretRetry, Message: fmt.Sprintf(
+		err = &Waiting{Reason: "CABundleTooLarge", After: SecretRetry, Message: fmt.Sprintf(
 			"Key %q of %s %q in namespace %q has %d bytes: shorten it to the authorities that are needed, at most %d bytes.",
 			ref.Key, ref.Kind, ref.Name, namespace, len(pem), maxCABundleBytes)}
 	}
@@ -113,7 +113,7 @@ func (m *Models) headers(ctx context.Context, namespace string, in []v1alpha1.HT
 
 // toolset resolves an AgentToolset to plain values. The id tells sessions apart that must not be shared: a new generation
 // another CA bundle or other credentials get a new one.
-func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id string, cfg mcp.Config, err error) {
+func (m *Models) Toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id string, cfg mcp.Config, err error) {
 	sp := &set.Spec
 	cfg = mcp.Config{
 		Name: set.Name, Namespace: set.Namespace, URL: sp.URL, Transport: mcp.Transport(sp.Transport),
@@ -155,12 +155,12 @@ func (m *Models) toolset(ctx context.Context, set *v1alpha1.AgentToolset) (id st
 	return id, cfg, nil
 }
 
-// reasonToolsetInvalid makes every task that names the toolset wait, whether it requires it or not: unlike a server that is
+// ReasonToolsetInvalid makes every task that names the toolset wait, whether it requires it or not: unlike a server that is
 // away, a mistake does not pass by itself.
-const reasonToolsetInvalid = "ToolsetInvalid"
+const ReasonToolsetInvalid = "ToolsetInvalid"
 
 func invalidToolset(name string, err error) *Waiting {
-	return &Waiting{Reason: reasonToolsetInvalid, Message: fmt.Sprintf("AgentToolset %q cannot be used: %s."+goesOn, name, loop.Cut(err.Error(), 500))}
+	return &Waiting{Reason: ReasonToolsetInvalid, Message: fmt.Sprintf("AgentToolset %q cannot be used: %s."+GoesOn, name, loop.Cut(err.Error(), 500))}
 }
 
 // clientDigest tells clients apart that must not be shared, without a secret in it.
@@ -189,14 +189,14 @@ func (m *Models) toolClient(key client.ObjectKey, id string, cfg model.Config) (
 	if had != nil && had.id == id {
 		return had.http, nil
 	}
-	c, err := model.NewHTTPClient(cfg, m.guard)
+	c, err := model.NewHTTPClient(cfg, m.Guard)
 	if err != nil {
 		return nil, err
 	}
 	m.letToolsetGo(key)
 	m.toolClients[key] = &toolClient{id: id, http: c}
-	if m.tools != nil {
-		m.tools.Open(id)
+	if m.Tools != nil {
+		m.Tools.Open(id)
 	}
 	return c, nil
 }
@@ -207,15 +207,15 @@ func (m *Models) letToolsetGo(key client.ObjectKey) {
 	if had == nil {
 		return
 	}
-	if m.tools != nil {
-		m.tools.Close(had.id)
+	if m.Tools != nil {
+		m.Tools.Close(had.id)
 	}
 	had.http.CloseIdleConnections()
 	delete(m.toolClients, key)
 }
 
-// forgetToolset lets go of an AgentToolset that was deleted.
-func (m *Models) forgetToolset(key client.ObjectKey) {
+// ForgetToolset lets go of an AgentToolset that was deleted.
+func (m *Models) ForgetToolset(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.letToolsetGo(key)

@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -79,19 +78,4 @@ func at(t *testing.T, path string, object any) string {
 		t.Fatal(err)
 	}
 	return out.String()
-}
-
-// A task that goes on without a toolset says so before the command, and not after it.
-func TestATaskWithoutAToolsetStillGivesTheCommand(t *testing.T) {
-	set := &v1alpha1.AgentToolset{
-		ObjectMeta: metav1.ObjectMeta{Namespace: taskKey.Namespace, Name: "ops"}, Spec: v1alpha1.AgentToolsetSpec{URL: "https://t.example.com/mcp", Auth: auth},
-	}
-	r := newRig(t, interceptor.Funcs{}, keySecret(), set)
-	r.Models.SecretPolicy = SecretsLabelled
-	task := aTask(func(sp *v1alpha1.AgentTaskSpec) { sp.Toolsets = []v1alpha1.ToolsetReference{{Name: "ops"}} })
-	_, away, err := r.toolSources(t.Context(), task)
-	if err != nil || len(away) != 1 || !strings.HasPrefix(away[0].why.Message, `The task goes on without the tools of AgentToolset "ops". `) {
-		t.Fatalf("%+v, %v", away, err)
-	}
-	wantWaiting(t, "task", away[0].why, "SecretNotAllowed", labelCommand)
 }

@@ -1,4 +1,4 @@
-package controller
+package resolve
 
 import (
 	"context"
@@ -27,36 +27,44 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/tool/mcp"
 )
 
-// secretRetry is when a missing Secret is looked for again: Secrets are never watched.
-const secretRetry = 5 * time.Second
+// SecretRetry is when a missing Secret is looked for again: Secrets are never watched.
+const SecretRetry = 5 * time.Second
 
 // DefaultMaxCallTimeout is the longest that one call may take, whatever its object says.
 const DefaultMaxCallTimeout = time.Hour
 
-// defaultRequestTimeout bounds a model call whose AgentModel sets none.
-const defaultRequestTimeout = 10 * time.Minute
+// DefaultRequestTimeout bounds a model call whose AgentModel sets none.
+const DefaultRequestTimeout = 10 * time.Minute
 
-// Models makes model clients of AgentModels, and keeps what all tasks of one share: connections and limits.
-type Models struct {
-	cached client.Reader
-	live   client.Reader
-	guard  *egress.Guard
-	def    types.NamespacedName
-	clock  loop.Clock
-	// onTurn is told of a task whose turn in a model's rates comes earlier than it was told; nil for nothing.
-	onTurn func(task string)
-	// tracer makes a span of every call; nil for none.
-	tracer *telemetry.Tracer
+// Options are what an installation sets, and what it shares.
+type Options struct {
+	// Cached reads AgentModels and AgentToolsets. Live must not be a cache: Secrets and ConfigMaps are read through it.
+	Cached, Live client.Reader
+	// Guard decides which addresses may be dialled.
+	Guard *egress.Guard
+	// Default serves tasks without modelRef in namespaces without an AgentModel named default. Empty for none.
+	Default types.NamespacedName
+	// Clock tells the time.
+	Clock loop.Clock
+	// OnTurn is told of a task whose turn in a model's rates comes earlier than it was told; nil for nothing.
+	OnTurn func(task string)
+	// Tracer makes a span of every call; nil for none.
+	Tracer *telemetry.Tracer
 	// MaxCallTimeout is the longest that an object may let one call take; 0 means DefaultMaxCallTimeout.
 	MaxCallTimeout time.Duration
-	// replies is the memory for large replies, nil for no bound. A reply takes some four times as much until it is decoded.
-	replies *fairshare.Bytes
-	// tools has the sessions of toolsets, nil for none.
-	tools *mcp.Pool
-	// SecretPolicy says which Secrets may be read.
+	// Replies is the memory for large replies, nil for no bound. A reply takes some four times as much until it is decoded.
+	Replies *fairshare.Bytes
+	// Tools has the sessions of toolsets, nil for none.
+	Tools *mcp.Pool
+	// SecretPolicy says which Secrets may be read; empty means any.
 	SecretPolicy SecretPolicy
 	// AllowPlaintextCredentials lets what is from a Secret be sent to public addresses by http.
 	AllowPlaintextCredentials bool
+}
+
+// Models makes clients of AgentModels and AgentToolsets, and keeps what all tasks of one share: connections and limits.
+type Models struct {
+	Options
 
 	mu sync.Mutex
 	// onHealth is told of an AgentModel of which a call has shown something new; nil for nothing.
@@ -84,70 +92,69 @@ type sharedModel struct {
 	health  modelHealth
 }
 
-// resolvedModel is an AgentModel that can be called.
-type resolvedModel struct {
-	// object is the AgentModel, with the provider's model and the parameters that the task began with.
-	object  *v1alpha1.AgentModel
-	key     client.ObjectKey
-	model   loop.Model
-	limiter *limit.Limiter
+// Model is an AgentModel that can be called.
+type Model struct {
+	// Object is the AgentModel, with the provider's model and the parameters that the task began with.
+	Object  *v1alpha1.AgentModel
+	Key     client.ObjectKey
+	Model   loop.Model
+	Limiter *limit.Limiter
 	// answered: a call of it has succeeded before.
 	answered bool
-	// requestTimeout bounds a call.
-	requestTimeout time.Duration
+	// RequestTimeout bounds a call.
+	RequestTimeout time.Duration
 }
 
 // identity is what the journal keeps of a model.
-func (m *resolvedModel) identity() loop.ModelIdentity {
-	sp := &m.object.Spec
+func (m *Model) Identity() loop.ModelIdentity {
+	sp := &m.Object.Spec
 	parameters, err := json.Marshal(sp.Parameters)
 	if err != nil || sp.Parameters == nil {
 		parameters = nil // plain strings and numbers always marshal
 	}
-	return loop.ModelIdentity{Namespace: m.key.Namespace, Name: m.key.Name, Provider: string(sp.Provider), Model: sp.Model, Parameters: parameters}
+	return loop.ModelIdentity{Namespace: m.Key.Namespace, Name: m.Key.Name, Provider: string(sp.Provider), Model: sp.Model, Parameters: parameters}
 }
 
-func (m *resolvedModel) price() *loop.Price {
-	p := m.object.Spec.Pricing
+func (m *Model) Price() *loop.Price {
+	p := m.Object.Spec.Pricing
 	if p == nil {
 		return nil
 	}
 	return &loop.Price{Input: p.InputPerMillion, CachedInput: deref(p.CachedInputPerMillion), Output: p.OutputPerMillion, Currency: p.Currency}
 }
 
-func (m *resolvedModel) maxConcurrent() int {
-	if l := m.object.Spec.Limits; l != nil {
+func (m *Model) MaxConcurrent() int {
+	if l := m.Object.Spec.Limits; l != nil {
 		return int(deref(l.MaxConcurrent))
 	}
 	return 0
 }
 
-// NewModels makes a Models. live must not be a cache: Secrets and ConfigMaps are read through it.
-func NewModels(cached, live client.Reader, guard *egress.Guard, def types.NamespacedName, clock loop.Clock) *Models {
-	return &Models{cached: cached, live: live, guard: guard, def: def, clock: clock,
-		shared: map[types.UID]*sharedModel{}, toolClients: map[client.ObjectKey]*toolClient{}}
+// New makes a Models.
+func New(o Options) *Models {
+	return &Models{Options: o, shared: map[types.UID]*sharedModel{}, toolClients: map[client.ObjectKey]*toolClient{}}
 }
 
-// forTask finds the model of a task: the one that its journal says it began with, else the one it names, else the namespace's
+// ForTask finds the model of a task: the one that its journal says it began with, else the one it names, else the namespace's
 // default, else the operator's. A status says nothing here: others may write it.
-func (m *Models) forTask(ctx context.Context, task *v1alpha1.AgentTask, begun *loop.Input) (*resolvedModel, error) {
+func (m *Models) ForTask(ctx context.Context, task *v1alpha1.AgentTask, begun *loop.Input) (*Model, error) {
 	key := client.ObjectKey{Namespace: task.Namespace, Name: "default"}
 	switch ref := task.Spec.ModelRef; {
 	case begun != nil && begun.Model.Name != "":
 		return m.begun(ctx, &begun.Model)
 	case ref != nil:
 		key.Name = ref.Name
-		return m.get(ctx, key)
+		return m.Get(ctx, key)
 	}
 	object := &v1alpha1.AgentModel{}
-	err := m.cached.Get(ctx, key, object)
+	err := m.Cached.Get(ctx, key, object)
 	switch {
 	case err == nil:
-		return m.build(ctx, object)
+		return m.Build(ctx, object)
 	case !apierrors.IsNotFound(err):
 		return nil, err
-	case m.def.Name != "":
-		return m.get(ctx, m.def)
+	case m.Default.Name != "":
+		return m.Get(ctx, m.Default)
 	}
 	return nil, &Waiting{Reason: "ModelNotFound", Message: fmt.Sprintf(
 		"No model: set spec.modelRef.name, or create an AgentModel named \"default\" in namespace %q.", task.Namespace)}
@@ -155,7 +162,7 @@ func (m *Models) forTask(ctx context.Context, task *v1alpha1.AgentTask, begun *l
 
 // begun gives a model with the provider's model and the parameters that a task began with. Its endpoint, credentials, timeouts,
 // limits and prices are those of now.
-func (m *Models) begun(ctx context.Context, as *loop.ModelIdentity) (*resolvedModel, error) {
+func (m *Models) begun(ctx context.Context, as *loop.ModelIdentity) (*Model, error) {
 	key := client.ObjectKey{Namespace: as.Namespace, Name: as.Name}
 	object, err := m.object(ctx, key)
 	if err != nil {
@@ -176,17 +183,17 @@ func (m *Models) begun(ctx context.Context, as *loop.ModelIdentity) (*resolvedMo
 	return m.make(ctx, object, own)
 }
 
-func (m *Models) get(ctx context.Context, key client.ObjectKey) (*resolvedModel, error) {
+func (m *Models) Get(ctx context.Context, key client.ObjectKey) (*Model, error) {
 	object, err := m.object(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return m.build(ctx, object)
+	return m.Build(ctx, object)
 }
 
 func (m *Models) object(ctx context.Context, key client.ObjectKey) (*v1alpha1.AgentModel, error) {
 	object := &v1alpha1.AgentModel{}
-	err := m.cached.Get(ctx, key, object)
+	err := m.Cached.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		return nil, &Waiting{Reason: "ModelNotFound", Message: fmt.Sprintf(
 			"AgentModel %q is not in namespace %q: create it, and the task goes on.", key.Name, key.Namespace)}
@@ -195,30 +202,30 @@ func (m *Models) object(ctx context.Context, key client.ObjectKey) (*v1alpha1.Ag
 }
 
 // build makes the client of an AgentModel with its credentials and CA bundle as they are now.
-func (m *Models) build(ctx context.Context, object *v1alpha1.AgentModel) (*resolvedModel, error) {
+func (m *Models) Build(ctx context.Context, object *v1alpha1.AgentModel) (*Model, error) {
 	return m.make(ctx, object, true)
 }
 
 // make is build. Own: it is the model that the object names now, so that its outcomes tell of the object.
-func (m *Models) make(ctx context.Context, object *v1alpha1.AgentModel, own bool) (*resolvedModel, error) {
+func (m *Models) make(ctx context.Context, object *v1alpha1.AgentModel, own bool) (*Model, error) {
 	shared := m.share(object)
-	out := &resolvedModel{object: object, key: client.ObjectKeyFromObject(object), limiter: shared.limiter, requestTimeout: m.callTimeout(object.Spec.RequestTimeout, defaultRequestTimeout)}
+	out := &Model{Object: object, Key: client.ObjectKeyFromObject(object), Limiter: shared.limiter, RequestTimeout: m.callTimeout(object.Spec.RequestTimeout, DefaultRequestTimeout)}
 	if object.Spec.Provider == v1alpha1.ProviderScripted {
-		out.model = m.tracer.Model(scripted.New(m.script(object.Spec.Scripted)), &object.Spec)
+		out.Model = m.Tracer.Model(scripted.New(m.script(object.Spec.Scripted)), &object.Spec)
 		return out, nil
 	}
 	cfg, err := m.config(ctx, object)
 	if err != nil {
 		return nil, err
 	}
-	if out.model, err = m.client(shared, object, cfg); err != nil {
+	if out.Model, err = m.client(shared, object, cfg); err != nil {
 		return nil, invalidModel(object.Name, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out.answered = shared.health.answered
 	if id := shared.id; own {
-		out.model = noted{out.model, func(err error) { m.note(shared, object.Generation, id, err) }}
+		out.Model = noted{out.Model, func(err error) { m.note(shared, object.Generation, id, err) }}
 	}
 	return out, nil
 }
@@ -239,7 +246,7 @@ func (m *Models) client(s *sharedModel, object *v1alpha1.AgentModel, cfg model.C
 		return s.clients[name], nil
 	}
 	if cfg.HTTP = s.http; !current || s.id != id || s.http == nil {
-		if cfg.HTTP, err = model.NewHTTPClient(cfg, m.guard); err != nil {
+		if cfg.HTTP, err = model.NewHTTPClient(cfg, m.Guard); err != nil {
 			return nil, err
 		}
 	}
@@ -247,7 +254,7 @@ func (m *Models) client(s *sharedModel, object *v1alpha1.AgentModel, cfg model.C
 	if err != nil {
 		return nil, err
 	}
-	made := outputcap.Wrap(m.tracer.Model(model.Checked(raw, cfg.Parameters.MaxOutputTokens), &object.Spec), cfg.RequestTimeout)
+	made := outputcap.Wrap(m.Tracer.Model(model.Checked(raw, cfg.Parameters.MaxOutputTokens), &object.Spec), cfg.RequestTimeout)
 	if !current {
 		return made, nil
 	}
@@ -266,7 +273,7 @@ func (m *Models) client(s *sharedModel, object *v1alpha1.AgentModel, cfg model.C
 const maxClients = 32
 
 func invalidModel(name string, err error) *Waiting {
-	return &Waiting{Reason: "ModelInvalid", Message: fmt.Sprintf("AgentModel %q cannot be used: %s."+goesOn, name, loop.Cut(err.Error(), 300))}
+	return &Waiting{Reason: "ModelInvalid", Message: fmt.Sprintf("AgentModel %q cannot be used: %s."+GoesOn, name, loop.Cut(err.Error(), 300))}
 }
 
 func newProvider(p v1alpha1.Provider, cfg model.Config) (loop.Model, error) {
@@ -289,8 +296,8 @@ func (m *Models) share(object *v1alpha1.AgentModel) *sharedModel {
 	s := m.shared[object.UID]
 	if s == nil {
 		m.letGo(client.ObjectKeyFromObject(object)) // one of that name that was deleted and created anew
-		s = &sharedModel{key: client.ObjectKeyFromObject(object), limiter: limit.New(limits(object.Spec.Limits), m.clock.Now)}
-		s.limiter.OnTurn = m.onTurn
+		s = &sharedModel{key: client.ObjectKeyFromObject(object), limiter: limit.New(limits(object.Spec.Limits), m.Clock.Now)}
+		s.limiter.OnTurn = m.OnTurn
 		m.shared[object.UID] = s
 	}
 	if s.generation < object.Generation {
@@ -302,7 +309,7 @@ func (m *Models) share(object *v1alpha1.AgentModel) *sharedModel {
 }
 
 // forget lets go of an AgentModel that was deleted. Calls in flight end as they will.
-func (m *Models) forget(key client.ObjectKey) {
+func (m *Models) Forget(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.letGo(key)
