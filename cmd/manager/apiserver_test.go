@@ -13,7 +13,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 )
 
 // apiServer is as much of an API server as a replica needs that does not lead: it has no objects, and another replica leads.
@@ -45,7 +44,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	mux.HandleFunc("GET /apis/coordination.k8s.io/v1/namespaces/ops/leases/"+leaseName, func(w http.ResponseWriter, _ *http.Request) {
 		now := metav1.NowMicro()
 		reply(w, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: leaseName}, Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("another"), LeaseDurationSeconds: ptr.To(int32(3600)), AcquireTime: &now, RenewTime: &now,
+			HolderIdentity: new("another"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now,
 		}})
 	})
 	s.Server = httptest.NewServer(mux)

@@ -50,7 +50,7 @@ func (r *TaskReconciler) reportBlocked(ctx context.Context, s *session, w *Waiti
 		p.State.End = &loop.Finished{Reason: loop.ExitCancelled}
 		want.Phase, want.ExitReason, want.InputRequest = v1alpha1.PhaseCancelled, v1alpha1.ExitCancelled, nil
 		want.Message = sp.CancelMessage() + " The AgentTranscripts do not tell of it: " + w.Message
-		want.CompletionTime = ptr(metav1.NewTime(p.Now).Rfc3339Copy())
+		want.CompletionTime = new(metav1.NewTime(p.Now).Rfc3339Copy())
 	}
 	show(want)
 	want.Conditions = conditions(*want, p)

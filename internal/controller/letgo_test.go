@@ -13,7 +13,7 @@ import (
 
 // An operator that stops says of each task whether a call may have been under way.
 func TestATaskThatWaitedAtAStopIsChargedNothing(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = ptr(int64(100_000)) }))
+	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = new(int64(100_000)) }))
 	r.ShutdownGrace = time.Minute
 	r.look(2)
 	stopped, stop := contextOf(t)
@@ -38,7 +38,7 @@ func TestATaskThatWaitedAtAStopIsChargedNothing(t *testing.T) {
 }
 
 func TestASessionWhoseStateWasForgottenIsLetGoAtAStop(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = ptr(int64(100_000)); s.NoProgressTurns = ptr(int32(0)) }))
+	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = new(int64(100_000)); s.NoProgressTurns = new(int32(0)) }))
 	for restarts := range 3 {
 		r.look(1)
 		if restarts == 0 {
@@ -91,9 +91,9 @@ func TestAStopWhileAStatusIsWrittenLetsTheTaskGo(t *testing.T) {
 			}
 		}
 		return nil
-	}), answers("NEED_INPUT: which?", "Going on.", "Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = ptr(int64(100_000)) }))
+	}), answers("NEED_INPUT: which?", "Going on.", "Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = new(int64(100_000)) }))
 	r.look(2)
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("blue") })
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = new("blue") })
 	armed = true
 	if _, err := r.Reconcile(stopped, request()); err != nil {
 		t.Fatal(err)

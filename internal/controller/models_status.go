@@ -87,7 +87,7 @@ func setupToolsetController(mgr ctrl.Manager, models *resolve.Models, pool *mcp.
 		id, tools, err := discover(ctx, models, pool, s)
 		s.Status.ObservedGeneration = s.Generation
 		if err == nil {
-			s.Status.Tools, s.Status.ToolCount = discovered(tools), ptr(int32(len(tools)))
+			s.Status.Tools, s.Status.ToolCount = discovered(tools), new(int32(len(tools)))
 		}
 		ok := "The tools were listed."
 		if odd := pool.Odd(id); odd != "" && err == nil {
@@ -169,7 +169,7 @@ func discovered(tools []mcp.Tool) []v1alpha1.DiscoveredTool {
 			continue
 		}
 		seen[name] = true
-		out = append(out, v1alpha1.DiscoveredTool{Name: name, Digest: t.Definition.Digest, RequiresApproval: ptr(t.Definition.RequireApproval)})
+		out = append(out, v1alpha1.DiscoveredTool{Name: name, Digest: t.Definition.Digest, RequiresApproval: new(t.Definition.RequireApproval)})
 	}
 	return out
 }

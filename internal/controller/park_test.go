@@ -55,7 +55,7 @@ func TestATaskThatWaitedForASlotPlansAnew(t *testing.T) {
 	r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(s *v1alpha1.AgentTaskSpec) { s.Prompt = "Do the old thing." }))
 	hanging := r.full()
 	r.look(1)
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Prompt, s.Suspend = "Do the new thing.", ptr(true) })
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Prompt, s.Suspend = "Do the new thing.", new(true) })
 	free(hanging)
 	if task := r.look(2); task.Status.Phase != v1alpha1.PhaseSuspended || len(r.kinds()) > 0 {
 		t.Fatalf("suspended while it waited, it is %s, journal %v", task.Status.Phase, r.kinds())
@@ -63,7 +63,7 @@ func TestATaskThatWaitedForASlotPlansAnew(t *testing.T) {
 	if s := r.slots.Stats(); s.Running+s.Held > 0 {
 		t.Errorf("a suspended task holds a slot: %+v", s)
 	}
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(false) })
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = new(false) })
 	r.look(2)
 	_, events, err := transcript.Load(t.Context(), r.Journals, refOf(r.task()))
 	if err != nil || len(events) == 0 || events[0].Opened.Input.Prompt != "Do the new thing." {
@@ -81,10 +81,10 @@ func TestWhatNeedsNoCallNeedsNoSlot(t *testing.T) {
 		phase  v1alpha1.AgentTaskPhase
 		reason v1alpha1.LoopExitReason
 	}{
-		"a cancel": {nil, nil, func(s *v1alpha1.AgentTaskSpec) { s.Cancel = ptr(true) }, 0, v1alpha1.PhaseCancelled, v1alpha1.ExitCancelled},
-		"a suspend": {[]loop.Event{opened(), replied("On it.")}, nil, func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(true) }, 0,
+		"a cancel": {nil, nil, func(s *v1alpha1.AgentTaskSpec) { s.Cancel = new(true) }, 0, v1alpha1.PhaseCancelled, v1alpha1.ExitCancelled},
+		"a suspend": {[]loop.Event{opened(), replied("On it.")}, nil, func(s *v1alpha1.AgentTaskSpec) { s.Suspend = new(true) }, 0,
 			v1alpha1.PhaseSuspended, ""},
-		"an answer": {[]loop.Event{opened(), asked()}, nil, func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("blue") }, 0,
+		"an answer": {[]loop.Event{opened(), asked()}, nil, func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = new("blue") }, 0,
 			v1alpha1.PhaseRunning, ""},
 		"an inputTimeout": {[]loop.Event{opened(), asked()}, func(s *v1alpha1.AgentTaskSpec) { s.InputTimeout = &metav1.Duration{Duration: time.Minute} }, nil,
 			time.Hour, v1alpha1.PhaseFailed, v1alpha1.ExitInputTimeout},
@@ -189,7 +189,7 @@ func TestTheMessageOfAParkedTaskNamesNoNumberThatMoves(t *testing.T) {
 func TestATicketThatIsNotUsedIsGivenBack(t *testing.T) {
 	var r *rig
 	model := answers("Going on.", "Going on.")
-	model.Spec.Limits = &v1alpha1.ModelLimits{RequestsPerMinute: ptr(int64(1))}
+	model.Spec.Limits = &v1alpha1.ModelLimits{RequestsPerMinute: new(int64(1))}
 	r = newRig(t, interceptor.Funcs{}, model, aTask(func(s *v1alpha1.AgentTaskSpec) {}))
 	s := r.sessions.of(r.task())
 	if out, ok := r.load(t.Context(), s); !ok {
@@ -204,7 +204,7 @@ func TestATicketThatIsNotUsedIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, _ = run.settle()
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(true) })
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = new(true) })
 	s.live.see(r.task()) // the watch, between settle and Advance
 	if err := run.act(next); err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestALongConversationWaitsForMemory(t *testing.T) {
 	if c := condition(task, v1alpha1.ConditionReconciling); c.Reason != "WaitingForMemory" || r.slots.Stats().Running+r.slots.Stats().Held > 0 {
 		t.Fatalf("%+v, slots %+v", c, r.slots.Stats())
 	}
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(true) })
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = new(true) })
 	if task := r.look(1); task.Status.Phase != v1alpha1.PhaseSuspended {
 		t.Errorf("suspended, it is %s", task.Status.Phase)
 	}

@@ -43,7 +43,7 @@ func newPinRig(t *testing.T, policy v1alpha1.ApprovalPolicy, faults interceptor.
 		model.Spec.Scripted.Replies = append(model.Spec.Scripted.Replies, reply)
 	}
 	task := aTask(func(s *v1alpha1.AgentTaskSpec) {
-		s.Toolsets, s.NoProgressTurns = []v1alpha1.ToolsetReference{{Name: "ops"}, {Name: "web"}}, ptr(int32(0))
+		s.Toolsets, s.NoProgressTurns = []v1alpha1.ToolsetReference{{Name: "ops"}, {Name: "web"}}, new(int32(0))
 	})
 	p := &pinRig{rig: newRig(t, faults, model, task), policy: policy}
 	p.offer("ops")

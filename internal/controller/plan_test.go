@@ -57,7 +57,7 @@ func TestThePlanFollowsTheNewestVersion(t *testing.T) {
 		t.Error("the spec is made anew though nothing changed")
 	}
 	next := version("1", "11", "first")
-	next.Spec.Cancel = ptr(true)
+	next.Spec.Cancel = new(true)
 	s.live.see(next)
 	<-changed
 	if !p.Spec().Cancel {

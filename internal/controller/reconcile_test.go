@@ -87,8 +87,8 @@ func TestAWrongEditHoldsNeitherLimitsNorAnswersNorCancel(t *testing.T) {
 	}{
 		"maxDuration":         {[]loop.Event{opened()}, func(*v1alpha1.AgentTaskSpec) {}, 2 * time.Minute, v1alpha1.ExitTimeBudgetExceeded, loop.KindFinished},
 		"inputTimeout":        {[]loop.Event{opened(), asked()}, func(*v1alpha1.AgentTaskSpec) {}, 2 * time.Hour, v1alpha1.ExitInputTimeout, loop.KindFinished},
-		"an answer":           {[]loop.Event{opened(), asked()}, func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("blue") }, 0, "", loop.KindAnswered},
-		"a cancel":            {[]loop.Event{opened()}, func(s *v1alpha1.AgentTaskSpec) { s.Cancel = ptr(true) }, 0, v1alpha1.ExitCancelled, loop.KindFinished},
+		"an answer":           {[]loop.Event{opened(), asked()}, func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = new("blue") }, 0, "", loop.KindAnswered},
+		"a cancel":            {[]loop.Event{opened()}, func(s *v1alpha1.AgentTaskSpec) { s.Cancel = new(true) }, 0, v1alpha1.ExitCancelled, loop.KindFinished},
 		"nothing goes on":     {[]loop.Event{opened()}, func(*v1alpha1.AgentTaskSpec) {}, time.Second, "", loop.KindOpened},
 		"a signal waits, too": {[]loop.Event{opened(), replied("TASK_COMPLETE: done")}, func(*v1alpha1.AgentTaskSpec) {}, time.Second, "", loop.KindModelReplied},
 		"a question stands":   {[]loop.Event{opened(), asked()}, func(*v1alpha1.AgentTaskSpec) {}, time.Minute, v1alpha1.ExitNeedInput, loop.KindAsked},
@@ -173,7 +173,7 @@ func TestWhatBlocksATaskIsToldAndDoesNotKeepItFromBeingCancelled(t *testing.T) {
 			if c := condition(task, v1alpha1.ConditionStalled); c.Status != tc.stalled || c.Reason != tc.reason || task.Finished() {
 				t.Errorf("%s %q, Stalled %+v", task.Status.Phase, task.Status.Message, c)
 			}
-			r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Cancel = ptr(true) })
+			r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Cancel = new(true) })
 			_, _ = r.reconcile()
 			if task := r.task(); task.Status.ExitReason != v1alpha1.ExitCancelled || task.Status.CompletionTime == nil {
 				t.Errorf("after the cancel it is %s/%s %q", task.Status.Phase, task.Status.ExitReason, task.Status.Message)
@@ -198,12 +198,12 @@ func TestADeletedTaskThatAFinalizerHoldsIsCancelled(t *testing.T) {
 }
 
 func TestATaskThatIsSuspendedBeforeItsStartHasNotBegun(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(true) }))
+	r := newRig(t, interceptor.Funcs{}, answers("TASK_COMPLETE: done"), aTask(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = new(true) }))
 	task := r.look(2)
 	if st := task.Status; st.Phase != v1alpha1.PhaseSuspended || st.StartTime != nil || len(r.kinds()) > 0 || condition(task, v1alpha1.ConditionReconciling).Reason != "Suspended" {
 		t.Errorf("%+v, journal %v", st, r.kinds())
 	}
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(false) })
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.Suspend = new(false) })
 	if task := r.look(2); task.Status.ExitReason != v1alpha1.ExitCompleted {
 		t.Errorf("it is %s %q", task.Status.Phase, task.Status.Message)
 	}
@@ -211,9 +211,9 @@ func TestATaskThatIsSuspendedBeforeItsStartHasNotBegun(t *testing.T) {
 
 // A cache that lags behind what was seen when a question was asked says nothing of answers.
 func TestAnOlderSpecInTheCacheIsNotBelieved(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, answers("NEED_INPUT: which?"), aTask(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("old") }))
+	r := newRig(t, interceptor.Funcs{}, answers("NEED_INPUT: which?"), aTask(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = new("old") }))
 	stale := r.task()
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("new") })
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = new("new") })
 	r.Client = lagging(r.kube, stale)
 	if task := r.look(2); task.Status.Phase != v1alpha1.PhaseNeedsInput {
 		t.Errorf("it is %s: what was there before the question was taken for its answer", task.Status.Phase)
@@ -227,8 +227,8 @@ func TestAfterATakeoverALaggingCacheAnswersNothing(t *testing.T) {
 		t.Fatalf("it is %s", task.Status.Phase)
 	}
 	stale := r.task()
-	stale.Spec.ResumeInput = ptr("first answer")
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("first answer") })
+	stale.Spec.ResumeInput = new("first answer")
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = new("first answer") })
 	asked := r.look(2)
 	if q := asked.Status.InputRequest; q == nil || q.Question != "and now?" {
 		t.Fatalf("it is %s, %+v", asked.Status.Phase, q)

@@ -137,7 +137,7 @@ func (r *TaskReconciler) next(s *session, out outcome) reconcile.Result {
 
 // again looks at the task after d. A resumed task goes first only once.
 func again(d time.Duration) reconcile.Result {
-	return reconcile.Result{RequeueAfter: max(d, time.Nanosecond), Priority: ptr(0)}
+	return reconcile.Result{RequeueAfter: max(d, time.Nanosecond), Priority: new(0)}
 }
 
 // soonest is the smaller of two waits, of which 0 means for ever.

@@ -17,7 +17,7 @@ import (
 
 // Two installations that watch the same task: one works, the other keeps off, and nothing is taken for a crash.
 func TestTwoOperatorsOfOneTask(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(0)) }))
+	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = new(int32(0)) }))
 	other := &rig{T: t, TaskReconciler: NewTaskReconciler(r.Options, r.Client, r.Live, r.Recorder), clock: r.clock, events: r.events, kube: r.kube}
 	other.Holder = "other"
 	r.look(1)
@@ -58,7 +58,7 @@ func TestTwoOperatorsOfOneTask(t *testing.T) {
 
 // The last append of a leader that goes may come just before the next one opens the journal. That is no second installation.
 func TestAConflictAtTheOpeningIsNoRival(t *testing.T) {
-	former := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(0)) }))
+	former := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = new(int32(0)) }))
 	former.look(1)
 	late := false
 	faults := interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
@@ -106,7 +106,7 @@ func TestATaskCreatedAnewHasNoRival(t *testing.T) {
 
 // Whoever finds a status that another wrote looks at the journal before anything else, and leaves the task to its new holder.
 func TestAForeignStatusIsNoReasonToTakeATaskBack(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(0)) }))
+	r := newRig(t, interceptor.Funcs{}, answers("Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = new(int32(0)) }))
 	other := &rig{T: t, TaskReconciler: NewTaskReconciler(r.Options, r.Client, r.Live, r.Recorder), clock: r.clock, events: r.events, kube: r.kube}
 	other.Holder = "other"
 	r.look(1)

@@ -177,7 +177,7 @@ func TestNothingInTheStatusOfAToolsetActsOnATerminal(t *testing.T) {
 func TestWhatStandsInAStatusIsEscapedBeforeItIsWrittenAgain(t *testing.T) {
 	st := v1alpha1.AgentTaskStatus{
 		Message: dangerous, Summary: dangerous, Output: dangerous,
-		InputRequest: &v1alpha1.InputRequest{Question: dangerous, AskedAt: metav1.NewTime(start), ToolCalls: []v1alpha1.PendingToolCall{{ID: "a", Name: "look"}, {ID: "b", Name: "look", Arguments: ptr(dangerous)}}},
+		InputRequest: &v1alpha1.InputRequest{Question: dangerous, AskedAt: metav1.NewTime(start), ToolCalls: []v1alpha1.PendingToolCall{{ID: "a", Name: "look"}, {ID: "b", Name: "look", Arguments: new(dangerous)}}},
 	}
 	show(&st)
 	onlyRead(t, st)

@@ -47,22 +47,22 @@ func ProjectStatus(before *v1alpha1.AgentTaskStatus, p Projection) v1alpha1.Agen
 	s := p.State
 	st := v1alpha1.AgentTaskStatus{
 		Phase: phase(p), ExitReason: v1alpha1.LoopExitReason(s.ExitReason()), Message: message(p),
-		Iterations: ptr(int32(s.Iterations)), Usage: usage(s), InputRequest: inputRequest(p),
+		Iterations: new(int32(s.Iterations)), Usage: usage(s), InputRequest: inputRequest(p),
 		Model: before.Model, ObservedGeneration: p.Generation, Conditions: before.Conditions,
 	}
 	if p.Model != nil {
 		st.Model = &v1alpha1.ObjectReference{Namespace: p.Model.Namespace, Name: p.Model.Name}
 	}
 	if s.Started() {
-		st.StartTime = ptr(metav1.NewTime(s.StartedAt).Rfc3339Copy())
-		st.ActiveSeconds = ptr(int64(p.Active / time.Second))
+		st.StartTime = new(metav1.NewTime(s.StartedAt).Rfc3339Copy())
+		st.ActiveSeconds = new(int64(p.Active / time.Second))
 		st.Transcript = &v1alpha1.TranscriptStatus{Segments: &p.Stats.Segments, Events: &p.Stats.Events, Bytes: &p.Stats.Bytes}
 	}
 	if s.End != nil || s.Question != nil || p.suspended() {
 		st.Output = s.Output // only at a pause or an end: it is large, and each write rewrites it
 	}
 	if s.End != nil {
-		st.CompletionTime = ptr(metav1.NewTime(s.EndedAt).Rfc3339Copy())
+		st.CompletionTime = new(metav1.NewTime(s.EndedAt).Rfc3339Copy())
 		st.Summary = s.End.Summary
 		if s.End.Output != "" {
 			st.Output = s.End.Output
@@ -171,10 +171,10 @@ func answerCommand(task types.NamespacedName, id, answer string) string {
 func usage(s *loop.State) *v1alpha1.TokenUsage {
 	u := s.Usage
 	out := &v1alpha1.TokenUsage{
-		InputTokens: &u.InputTokens, OutputTokens: &u.OutputTokens, CachedInputTokens: &u.CachedInputTokens, TotalTokens: ptr(u.Total()),
+		InputTokens: &u.InputTokens, OutputTokens: &u.OutputTokens, CachedInputTokens: &u.CachedInputTokens, TotalTokens: new(u.Total()),
 	}
 	if u.Estimated {
-		out.Estimated = ptr(true)
+		out.Estimated = new(true)
 	}
 	if amount, currency, ok := s.Cost(); ok {
 		out.Cost, out.Currency = amount, currency
@@ -192,7 +192,7 @@ func inputRequest(p Projection) *v1alpha1.InputRequest {
 		AskedAt: metav1.NewTime(q.AskedAt).Rfc3339Copy(),
 	}
 	if p.InputTimeout > 0 {
-		out.Deadline = ptr(metav1.NewTime(q.AskedAt.Add(p.InputTimeout)).Rfc3339Copy())
+		out.Deadline = new(metav1.NewTime(q.AskedAt.Add(p.InputTimeout)).Rfc3339Copy())
 	}
 	for _, c := range q.Calls {
 		out.ToolCalls = append(out.ToolCalls, v1alpha1.PendingToolCall{ID: c.ID, Name: c.Name, Arguments: &c.Arguments})
@@ -269,8 +269,6 @@ func changed(was, now *v1alpha1.AgentTaskStatus) bool {
 	}
 	return !sameStatus(&a, &b)
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // waitsForOthers tells whether a task waits for another object, which may just have appeared.
 func waitsForOthers(t *v1alpha1.AgentTask) bool {

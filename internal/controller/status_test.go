@@ -110,7 +110,7 @@ func TestWhatIsShownFitsWhatTheAPIAdmits(t *testing.T) {
 
 func TestAQuestionHasTheDeadlineOfInputTimeout(t *testing.T) {
 	s := fold(t, opened(), asked())
-	for timeout, want := range map[time.Duration]*metav1.Time{0: nil, time.Hour: ptr(metav1.NewTime(start.Add(time.Second + time.Hour)))} {
+	for timeout, want := range map[time.Duration]*metav1.Time{0: nil, time.Hour: new(metav1.NewTime(start.Add(time.Second + time.Hour)))} {
 		st := ProjectStatus(&v1alpha1.AgentTaskStatus{}, Projection{State: s, InputTimeout: timeout, Now: start})
 		if got := st.InputRequest.Deadline; !got.Equal(want) {
 			t.Errorf("inputTimeout %s: deadline %v, want %v", timeout, got, want)
@@ -158,7 +158,7 @@ func TestWhatAUserActsOnIsWrittenAtOnce(t *testing.T) {
 		"it asks again":        {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseNeedsInput, InputRequest: question("a")}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseNeedsInput, InputRequest: question("b")}, true},
 		"it is answered":       {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseNeedsInput, InputRequest: question("a")}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, true},
 		"it has ended":         {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseFailed}, true},
-		"another turn":         {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning, Iterations: ptr(int32(1))}, false},
+		"another turn":         {v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning}, v1alpha1.AgentTaskStatus{Phase: v1alpha1.PhaseRunning, Iterations: new(int32(1))}, false},
 	} {
 		if got := urgent(&tc.was, &tc.now); got != tc.want {
 			t.Errorf("%s: %v", name, got)

@@ -107,7 +107,7 @@ func TestWhatIsWrittenBeforeAQuestionIsToldDoesNotAnswerIt(t *testing.T) {
 	r = newRig(t, countWrites(&writes, func(task *v1alpha1.AgentTask) error {
 		if task.Status.InputRequest != nil && !early {
 			early = true
-			r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("meant for something else") })
+			r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = new("meant for something else") })
 		}
 		return nil
 	}), answers("NEED_INPUT: which?", "TASK_COMPLETE: done"), aTask(func(*v1alpha1.AgentTaskSpec) {}))
@@ -118,7 +118,7 @@ func TestWhatIsWrittenBeforeAQuestionIsToldDoesNotAnswerIt(t *testing.T) {
 	if !strings.Contains(task.Status.Message, "written before question") {
 		t.Errorf("it is not told: %q", task.Status.Message)
 	}
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("blue") })
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = new("blue") })
 	if task := r.look(3); task.Status.ExitReason != v1alpha1.ExitCompleted {
 		t.Errorf("answered, it is %s %q", task.Status.Phase, task.Status.Message)
 	}
@@ -203,7 +203,7 @@ func TestWhatTheWatchBringsBeforeAQuestionIsToldDoesNotAnswerIt(t *testing.T) {
 	if s.state.Question == nil {
 		t.Fatal("no question")
 	}
-	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = ptr("meant for something else") })
+	r.edit(func(s *v1alpha1.AgentTaskSpec) { s.ResumeInput = new("meant for something else") })
 	s.live.see(r.task()) // the watch, while report is on its way or waits for live.writing
 	_, err := r.report(t.Context(), s, out)
 	r.sessions.rest(s, out.idle())

@@ -22,7 +22,7 @@ func testAnAPIFault(t *testing.T) {
 			return apierrors.NewServiceUnavailable("the API server restarts")
 		}
 		return c.Get(ctx, k, o, opts...)
-	}}, answers("Going on.", "Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(0)) }))
+	}}, answers("Going on.", "Going on."), aTask(func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = new(int32(0)) }))
 	defer r.statuses.queue.ShutDown()
 	r.look(1)
 	s := r.sessions.of(r.task())

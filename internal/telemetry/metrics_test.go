@@ -12,18 +12,16 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/internal/telemetry"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func TestEachExitAndEachTokenIsCountedOnce(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := telemetry.NewMetrics(registry)
 	empty := &v1alpha1.AgentTaskStatus{}
-	running := &v1alpha1.AgentTaskStatus{Iterations: ptr(int32(2)), Usage: &v1alpha1.TokenUsage{InputTokens: ptr(int64(100)), OutputTokens: ptr(int64(10))}}
+	running := &v1alpha1.AgentTaskStatus{Iterations: new(int32(2)), Usage: &v1alpha1.TokenUsage{InputTokens: new(int64(100)), OutputTokens: new(int64(10))}}
 	asked := running.DeepCopy()
-	asked.ExitReason, asked.ActiveSeconds = v1alpha1.ExitNeedInput, ptr(int64(5))
+	asked.ExitReason, asked.ActiveSeconds = v1alpha1.ExitNeedInput, new(int64(5))
 	end := running.DeepCopy()
-	end.Iterations, end.Usage.InputTokens = ptr(int32(3)), ptr(int64(150))
-	end.ExitReason, end.CompletionTime, end.ActiveSeconds = v1alpha1.ExitIterationCapReached, &metav1.Time{}, ptr(int64(7))
+	end.Iterations, end.Usage.InputTokens = new(int32(3)), new(int64(150))
+	end.ExitReason, end.CompletionTime, end.ActiveSeconds = v1alpha1.ExitIterationCapReached, &metav1.Time{}, new(int64(7))
 	for _, step := range [][2]*v1alpha1.AgentTaskStatus{{empty, running}, {running, asked}, {asked, running}, {running, end}, {end, end}, {end, running}} {
 		m.Observe(step[0], step[1])
 	}

@@ -59,8 +59,8 @@ func TestATraceIsWholeOverRestarts(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	task := &v1alpha1.AgentTask{ObjectMeta: metav1.ObjectMeta{Name: "report", Namespace: "team", UID: "uid-1"}, Spec: v1alpha1.AgentTaskSpec{Prompt: secret}}
 	task.Status = v1alpha1.AgentTaskStatus{
-		Phase: v1alpha1.PhaseFailed, ExitReason: v1alpha1.ExitIterationCapReached, Output: secret, Iterations: ptr(int32(1)),
-		StartTime: ptr(metav1.NewTime(start)), CompletionTime: ptr(metav1.NewTime(start.Add(time.Minute))),
+		Phase: v1alpha1.PhaseFailed, ExitReason: v1alpha1.ExitIterationCapReached, Output: secret, Iterations: new(int32(1)),
+		StartTime: new(metav1.NewTime(start)), CompletionTime: new(metav1.NewTime(start.Add(time.Minute))),
 	}
 	second.End(task)
 
@@ -177,7 +177,7 @@ func TestASuccessIsNotMarkedAsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	tracer.Toolbox(loop.ToolboxFunc(func(context.Context, loop.ToolCall) loop.ToolResult { return loop.ToolResult{} })).Call(t.Context(), loop.ToolCall{})
-	now := ptr(metav1.Now())
+	now := new(metav1.Now())
 	tracer.End(&v1alpha1.AgentTask{Status: v1alpha1.AgentTaskStatus{
 		Phase: v1alpha1.PhaseSucceeded, ExitReason: v1alpha1.ExitCompleted, StartTime: now, CompletionTime: now,
 	}})
@@ -193,7 +193,7 @@ func TestASuccessIsNotMarkedAsAnError(t *testing.T) {
 }
 
 func TestATaskThatDidNotRunOrEndHasNoSpan(t *testing.T) {
-	now := ptr(metav1.Now())
+	now := new(metav1.Now())
 	for name, status := range map[string]v1alpha1.AgentTaskStatus{"not started": {CompletionTime: now}, "not ended": {StartTime: now}} {
 		out := tracetest.NewInMemoryExporter()
 		process(out).End(&v1alpha1.AgentTask{Status: status})

@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
@@ -129,11 +128,11 @@ func newSegment(ref TaskRef, index int32, firstSeq int64, b *batch) *v1alpha1.Ag
 			// Without blockOwnerDeletion, which would need the right to set finalizers on tasks.
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.GroupVersion.String(), Kind: "AgentTask",
-				Name: ref.Name, UID: ref.UID, Controller: ptr.To(true),
+				Name: ref.Name, UID: ref.UID, Controller: new(true),
 			}},
 		},
 		Segment: v1alpha1.AgentTranscriptSegment{
-			TaskName: ref.Name, TaskUID: string(ref.UID), Index: ptr.To(index),
+			TaskName: ref.Name, TaskUID: string(ref.UID), Index: new(index),
 			FirstSeq: firstSeq, LastSeq: b.last, Encoding: encodingZstdJSONL, Data: b.frame,
 		},
 	}

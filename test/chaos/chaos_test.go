@@ -84,7 +84,7 @@ func create(t *testing.T, c client.Client, modelURL, toolURL string) {
 	objects := []client.Object{
 		&v1alpha1.AgentModel{ObjectMeta: meta("default"), Spec: v1alpha1.AgentModelSpec{
 			Provider: v1alpha1.ProviderOpenAI, Model: "fake", Endpoint: modelURL + "/v1",
-			Retry: &v1alpha1.RetryPolicy{MaxAttempts: ptr(int32(20))},
+			Retry: &v1alpha1.RetryPolicy{MaxAttempts: new(int32(20))},
 		}},
 		&v1alpha1.AgentToolset{ObjectMeta: meta("effects"), Spec: v1alpha1.AgentToolsetSpec{
 			URL: toolURL, TrustAnnotations: &yes,
@@ -104,8 +104,6 @@ func create(t *testing.T, c client.Client, modelURL, toolURL string) {
 }
 
 func taskName(i int) string { return fmt.Sprintf("task-%03d", i) }
-
-func ptr[T any](v T) *T { return &v }
 
 // leased makes managers compete for one lease.
 var leased = []string{

@@ -31,7 +31,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 // serviceMonitorCRD lets a ServiceMonitor through; TestServiceMonitorHasNoUnknownField looks at what is in it.
 func serviceMonitorCRD() *apiextensionsv1.CustomResourceDefinition {
 	anything := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-		Type: "object", XPreserveUnknownFields: ptr(true),
+		Type: "object", XPreserveUnknownFields: new(true),
 	}}
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "servicemonitors.monitoring.coreos.com"},

@@ -65,7 +65,7 @@ func statuses() map[v1alpha1.AgentTaskPhase]v1alpha1.AgentTaskStatus {
 		s := v1alpha1.AgentTaskStatus{Phase: phase, Message: "It is " + string(phase) + ".", ObservedGeneration: 1}
 		s.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionFalse, Reason: "Test", LastTransitionTime: now}}
 		if phase != v1alpha1.PhasePending {
-			s.StartTime, s.Iterations = &now, ptr(int32(2))
+			s.StartTime, s.Iterations = &now, new(int32(2))
 		}
 		out[phase] = s
 	}
@@ -96,7 +96,7 @@ func inEachPhase(t *testing.T, c *cluster, creator string, check func(t *testing
 				t.Fatal(err)
 			}
 			patch := client.MergeFrom(task.DeepCopy())
-			task.Spec.ResumeInput, task.Spec.ResumeInputID = ptr("eu-1"), "q-1"
+			task.Spec.ResumeInput, task.Spec.ResumeInputID = new("eu-1"), "q-1"
 			if err := c.Patch(t.Context(), task, patch, client.FieldOwner("a-person")); err != nil {
 				t.Fatal(err)
 			}

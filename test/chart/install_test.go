@@ -19,8 +19,6 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // scripted makes an AgentModel that gives these replies.
 func scripted(t *testing.T, c client.Client, ns, model string, replies ...string) {
 	t.Helper()
@@ -38,7 +36,7 @@ func newTask(ns, name, model string) *v1alpha1.AgentTask {
 	return &v1alpha1.AgentTask{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.AgentTaskSpec{
-			Prompt: "Say hello.", ModelRef: &v1alpha1.LocalReference{Name: model}, MaxIterations: ptr(int32(5)),
+			Prompt: "Say hello.", ModelRef: &v1alpha1.LocalReference{Name: model}, MaxIterations: new(int32(5)),
 		},
 	}
 }
@@ -99,7 +97,7 @@ func TestInstalledChartRunsTasks(t *testing.T) {
 			t.Errorf("the question is %q", task.Status.InputRequest.Question)
 		}
 		patch := client.MergeFrom(task.DeepCopy())
-		task.Spec.ResumeInput = ptr("eu-1")
+		task.Spec.ResumeInput = new("eu-1")
 		if err := c.Patch(t.Context(), task, patch, client.FieldOwner("a-person")); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +108,7 @@ func TestInstalledChartRunsTasks(t *testing.T) {
 
 	t.Run("a finished task is deleted after its TTL", func(t *testing.T) {
 		task := newTask(ns, "ttl", "default")
-		task.Spec.TTLSecondsAfterFinished = ptr(int32(0))
+		task.Spec.TTLSecondsAfterFinished = new(int32(0))
 		if err := c.Create(t.Context(), task); err != nil {
 			t.Fatal(err)
 		}

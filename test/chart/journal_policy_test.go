@@ -105,7 +105,7 @@ func inForce(t *testing.T, who client.Client, refused write) {
 
 func transcript(ns, name string) *v1alpha1.AgentTranscript {
 	return &v1alpha1.AgentTranscript{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Segment: v1alpha1.AgentTranscriptSegment{
-		TaskName: "done", TaskUID: "uid", Index: ptr(int32(0)), FirstSeq: 1, LastSeq: 1, Encoding: "zstd/jsonl", Data: []byte("made up"),
+		TaskName: "done", TaskUID: "uid", Index: new(int32(0)), FirstSeq: 1, LastSeq: 1, Encoding: "zstd/jsonl", Data: []byte("made up"),
 	}}
 }
 

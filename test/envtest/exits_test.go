@@ -14,8 +14,6 @@ import (
 	"github.com/agentloop-dev/agenttask-operator/test/fakechat"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func TestACompletionSignalEndsTheTaskAsCompleted(t *testing.T) {
 	f := newFixture(t)
 	f.chatModel(func(*fakechat.Request) fakechat.Reply {
@@ -43,12 +41,12 @@ func TestEachLimitEndsTheTaskWithItsOwnReason(t *testing.T) {
 	}{
 		"iterations": {
 			reason: "the agent never says that it is done",
-			answer: steady, spec: func(s *v1alpha1.AgentTaskSpec) { s.MaxIterations = ptr(int32(3)) },
+			answer: steady, spec: func(s *v1alpha1.AgentTaskSpec) { s.MaxIterations = new(int32(3)) },
 			exit: v1alpha1.ExitIterationCapReached, output: "still at it",
 		},
 		"tokens": {
 			reason: "the third call would not fit",
-			answer: steady, spec: func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = ptr(int64(1300)) },
+			answer: steady, spec: func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = new(int64(1300)) },
 			exit: v1alpha1.ExitTokenBudgetExceeded, output: "still at it",
 		},
 		"time while a call hangs": {
@@ -59,7 +57,7 @@ func TestEachLimitEndsTheTaskWithItsOwnReason(t *testing.T) {
 		},
 		"no progress": {
 			reason: "the same text three times over",
-			answer: steady, spec: func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(3)) },
+			answer: steady, spec: func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = new(int32(3)) },
 			exit: v1alpha1.ExitNoProgress, output: "still at it",
 		},
 	}
@@ -133,7 +131,7 @@ func TestATaskNeverOutlivesItsTimeAtAnEndpointThatNeverAnswers(t *testing.T) {
 func TestSuspendHoldsTheTaskBetweenTurns(t *testing.T) {
 	f := newFixture(t)
 	f.scripted("step ${iteration}", "TASK_COMPLETE: done")
-	f.task("held", func(s *v1alpha1.AgentTaskSpec) { s.Suspend = ptr(true) })
+	f.task("held", func(s *v1alpha1.AgentTaskSpec) { s.Suspend = new(true) })
 	task := f.awaitPhase("held", v1alpha1.PhaseSuspended)
 	if *task.Status.Iterations != 0 {
 		t.Errorf("a suspended task ran %d turns", *task.Status.Iterations)
@@ -192,7 +190,7 @@ func TestNobodyAnsweringEndsAsInputTimeout(t *testing.T) {
 func TestAFinishedTaskIsDeletedAfterItsTTL(t *testing.T) {
 	f := newFixture(t)
 	f.scripted("TASK_COMPLETE: done")
-	task := f.task("brief", func(s *v1alpha1.AgentTaskSpec) { s.TTLSecondsAfterFinished = ptr(int32(1)) })
+	task := f.task("brief", func(s *v1alpha1.AgentTaskSpec) { s.TTLSecondsAfterFinished = new(int32(1)) })
 	f.awaitExit("brief", v1alpha1.ExitCompleted)
 	f.awaitGone(task)
 }

@@ -92,7 +92,7 @@ func (f *fixture) wire(spec v1alpha1.AgentModelSpec, answer func(*wireRequest) w
 
 // fieldLimits are those of a task that somebody else's server answers.
 func fieldLimits(s *v1alpha1.AgentTaskSpec) {
-	s.MaxIterations, s.MaxTokens = ptr(int32(6)), ptr(int64(100_000))
+	s.MaxIterations, s.MaxTokens = new(int32(6)), new(int64(100_000))
 }
 
 const goodUsage = `data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[],"usage":{"prompt_tokens":900,"completion_tokens":6,"total_tokens":906}}
@@ -193,7 +193,7 @@ data: {"type":"message_stop"}
 
 `}
 	})
-	f.task("task", func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = ptr(int64(20_000)) })
+	f.task("task", func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = new(int64(20_000)) })
 	task := f.awaitExit("task", v1alpha1.ExitCompleted)
 	f.usedTokens(task, 15_030)
 	if got := *task.Status.Usage.CachedInputTokens; got != 14_940 {
@@ -271,7 +271,7 @@ func TestAStatusSaysMoreThanAVagueType(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			s := f.wire(v1alpha1.AgentModelSpec{Retry: &v1alpha1.RetryPolicy{MaxAttempts: ptr(int32(2))}}, func(*wireRequest) wireAnswer {
+			s := f.wire(v1alpha1.AgentModelSpec{Retry: &v1alpha1.RetryPolicy{MaxAttempts: new(int32(2))}}, func(*wireRequest) wireAnswer {
 				return wireAnswer{tc.status, fmt.Sprintf(`{"error":{"message":%q,"type":"api_error","param":null,"code":null}}`, tc.message), false}
 			})
 			f.task("task", fieldLimits)
@@ -302,7 +302,7 @@ func TestBrokenOffCallsAreChargedAndRefusedOnesAreNot(t *testing.T) {
 				return wireAnswer{body: strings.ReplaceAll(good.body, `"prompt_tokens":900,"completion_tokens":6,"total_tokens":906`, `"prompt_tokens":6990,"completion_tokens":10,"total_tokens":7000`)}
 			})
 			f.task("task", func(s *v1alpha1.AgentTaskSpec) {
-				s.Prompt, s.MaxTokens = strings.Repeat("abc", 10_000), ptr(int64(35_000))
+				s.Prompt, s.MaxTokens = strings.Repeat("abc", 10_000), new(int64(35_000))
 			})
 			task := f.awaitExit("task", tc.exit)
 			if isTrue(task.Status.Usage.Estimated) != tc.estimated || strings.Contains(task.Status.Message, "without a whole reply") != tc.estimated {

@@ -90,7 +90,7 @@ func (f *fixture) tools(name string, s *wireTools, spec v1alpha1.AgentToolsetSpe
 func with(names ...string) func(*v1alpha1.AgentTaskSpec) {
 	return func(s *v1alpha1.AgentTaskSpec) {
 		for _, n := range names {
-			s.Toolsets = append(s.Toolsets, v1alpha1.ToolsetReference{Name: n, Required: ptr(true)})
+			s.Toolsets = append(s.Toolsets, v1alpha1.ToolsetReference{Name: n, Required: new(true)})
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestALastCallWithoutToolsAfterCalls(t *testing.T) {
 		}
 		return says("Two of three steps are done.")
 	})
-	f.task("task", with("set"), func(s *v1alpha1.AgentTaskSpec) { s.MaxIterations, s.OnLimit = ptr(int32(2)), v1alpha1.LimitWrapUp })
+	f.task("task", with("set"), func(s *v1alpha1.AgentTaskSpec) { s.MaxIterations, s.OnLimit = new(int32(2)), v1alpha1.LimitWrapUp })
 	if out := f.awaitExit("task", v1alpha1.ExitIterationCapReached).Status.Output; out != "Two of three steps are done." {
 		t.Errorf("the output is %q", out)
 	}
@@ -238,7 +238,7 @@ func TestTwoToolsInTurnWithTheSameResultsAreNoProgress(t *testing.T) {
 	f.wire(v1alpha1.AgentModelSpec{}, func(r *wireRequest) wireAnswer {
 		return calls(fmt.Sprintf("c%d", r.Replies), []string{"set__ping", "set__pong"}[r.Replies%2], "{}")
 	})
-	f.task("task", fieldLimits, with("set"), func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = ptr(int32(4)) })
+	f.task("task", fieldLimits, with("set"), func(s *v1alpha1.AgentTaskSpec) { s.NoProgressTurns = new(int32(4)) })
 	if n := *f.awaitExit("task", v1alpha1.ExitNoProgress).Status.Iterations; n != 4 {
 		t.Errorf("after %d turns", n)
 	}

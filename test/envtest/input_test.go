@@ -269,7 +269,7 @@ func TestAnEndpointThatMisbehavesGivesATypedError(t *testing.T) {
 			t.Cleanup(server.Close)
 			f.model("default", v1alpha1.AgentModelSpec{
 				Provider: v1alpha1.ProviderOpenAI, Model: "fake", Endpoint: server.URL,
-				Retry: &v1alpha1.RetryPolicy{MaxAttempts: ptr(int32(2))},
+				Retry: &v1alpha1.RetryPolicy{MaxAttempts: new(int32(2))},
 			})
 			f.task("work")
 			f.isErrorWithCause("work", tc.cause)
@@ -283,7 +283,7 @@ func TestAnEndpointThatRefusesConnectionsIsUnavailable(t *testing.T) {
 	server.Close()
 	f.model("default", v1alpha1.AgentModelSpec{
 		Provider: v1alpha1.ProviderOpenAI, Model: "fake", Endpoint: server.URL,
-		Retry: &v1alpha1.RetryPolicy{MaxAttempts: ptr(int32(1))},
+		Retry: &v1alpha1.RetryPolicy{MaxAttempts: new(int32(1))},
 	})
 	f.task("work")
 	f.isErrorWithCause("work", "ModelUnavailable")

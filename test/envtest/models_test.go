@@ -22,7 +22,7 @@ func TestATaskThatWaitsForASlotSaysSoAndIsWokenWhenOneIsFree(t *testing.T) {
 	t.Cleanup(server.Close)
 	f.model("default", v1alpha1.AgentModelSpec{
 		Provider: v1alpha1.ProviderOpenAI, Model: "m", Endpoint: server.URL,
-		Limits: &v1alpha1.ModelLimits{MaxConcurrent: ptr(int32(1))},
+		Limits: &v1alpha1.ModelLimits{MaxConcurrent: new(int32(1))},
 	})
 	f.task("first")
 	<-g.came

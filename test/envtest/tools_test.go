@@ -86,7 +86,7 @@ func TestALimitThatIsMovedDoesNotBreakOffAToolCall(t *testing.T) {
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 	f.must(kube.Create(f.ctx, &v1alpha1.AgentToolset{ObjectMeta: f.meta("ops"), Spec: v1alpha1.AgentToolsetSpec{URL: web.URL}}))
 	f.chatModel(deploys)
-	f.task("ship", withOps(true), func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = ptr(int64(100_000)) })
+	f.task("ship", withOps(true), func(s *v1alpha1.AgentTaskSpec) { s.MaxTokens = new(int64(100_000)) })
 	<-came
 	f.patch("ship", `{"spec":{"maxTokens":200000}}`)
 	f.patch("ship", `{"spec":{"maxDuration":"1h"}}`)

@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agentloop-dev/agenttask-operator/api/v1alpha1"
@@ -77,7 +76,7 @@ func TestHostileConversationsOfOneNamespace(t *testing.T) {
 		spec func(*v1alpha1.AgentTaskSpec)
 	}{
 		"Fresh": {"nothing of what was said is needed again", func(s *v1alpha1.AgentTaskSpec) {
-			s.Context = &v1alpha1.ContextPolicy{Mode: v1alpha1.ContextFresh, ProgressLog: ptr.To(false)}
+			s.Context = &v1alpha1.ContextPolicy{Mode: v1alpha1.ContextFresh, ProgressLog: new(false)}
 		}},
 		"Accumulate": {"all of it is sent again, as long as no window is known", func(*v1alpha1.AgentTaskSpec) {}},
 	} {
@@ -85,11 +84,11 @@ func TestHostileConversationsOfOneNamespace(t *testing.T) {
 			t.Log(c.why)
 			beside(t, 1.2, func(r *rig) {
 				r.create(&v1alpha1.AgentModel{ObjectMeta: metav1.ObjectMeta{Namespace: hostile, Name: "default"}, Spec: v1alpha1.AgentModelSpec{
-					Provider: v1alpha1.ProviderScripted, Scripted: &v1alpha1.Script{Replies: []v1alpha1.ScriptedReply{{Text: ptr.To(strings.Repeat("é", 64<<10))}}},
+					Provider: v1alpha1.ProviderScripted, Scripted: &v1alpha1.Script{Replies: []v1alpha1.ScriptedReply{{Text: new(strings.Repeat("é", 64<<10))}}},
 				}})
 				for i := range 4 {
 					task := task(fmt.Sprint("hog-", i), in(hostile), turns(10_000))
-					task.Spec.NoProgressTurns = ptr.To(int32(0))
+					task.Spec.NoProgressTurns = new(int32(0))
 					c.spec(&task.Spec)
 					r.create(task)
 				}

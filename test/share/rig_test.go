@@ -16,7 +16,6 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -119,7 +118,7 @@ func turns(most int32) func(*v1alpha1.AgentTask) {
 	return func(t *v1alpha1.AgentTask) { t.Spec.MaxIterations = &most }
 }
 
-func suspended(t *v1alpha1.AgentTask) { t.Spec.Suspend = ptr.To(true) }
+func suspended(t *v1alpha1.AgentTask) { t.Spec.Suspend = new(true) }
 
 func lasting(most time.Duration) func(*v1alpha1.AgentTask) {
 	return func(t *v1alpha1.AgentTask) { t.Spec.MaxDuration = &metav1.Duration{Duration: most} }
